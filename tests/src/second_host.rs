@@ -30,6 +30,7 @@ impl Service {
             .replace("/admin.sock'", "/admin-2.sock'")
             .replace("/index'", "/index-2'");
         let mut config = Config::parse(&settings, "test", HashMap::new()).unwrap();
+        config.events.listen = None;
         change(&mut config);
         let started = Box::pin(latchmail_service::start(config, self.clock.clone())).await;
         let running = started.unwrap();

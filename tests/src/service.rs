@@ -1,5 +1,6 @@
 //! A complete service for one test.
 
+use std::net::TcpListener;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -34,7 +35,7 @@ pub struct Setup {
     sqlite: bool,
     mail: Mail,
     milter: String,
-    notices: bool,
+    without_notices: bool,
     pub(crate) embedded: Option<Vec<EmbeddedModule>>,
 }
 
@@ -101,19 +102,20 @@ impl Setup {
         self
     }
 
-    /// Uses mail servers that other tests use before and after this one.
+    /// Uses mail servers that other tests use before and after this one. The mail server sends
+    /// notices about changes to the service.
     #[must_use]
     pub fn with_mail(mut self) -> Self {
         self.mail = Mail::Shared;
         self
     }
 
-    /// Uses mail servers that other tests use before and after this one. The mail server sends
-    /// notices about changes to the service.
+    /// Leaves the notices of the mail server about changes to nobody, so that the service opens
+    /// connections that report changes.
     #[must_use]
-    pub fn with_notices(mut self) -> Self {
-        self.notices = true;
-        self.with_mail()
+    pub fn without_notices(mut self) -> Self {
+        self.without_notices = true;
+        self
     }
 
     /// Uses mail servers of its own, below `mail` in the state folder, for a test that stops,
@@ -204,8 +206,11 @@ impl Setup {
         if !self.default_limits {
             defaults.push_str(&high_limits());
         }
-        if self.notices
-            && let Some(mail) = &mail
+        // While nobody receives notices, Dovecot waits longer and longer before it connects again.
+        // So the services of all tests receive them, not only where a test needs them.
+        if let Some(mail) = &mail
+            && !self.without_notices
+            && TcpListener::bind(mail.notices).is_ok()
         {
             defaults.push_str(&mail.notices_settings());
         }

@@ -9,6 +9,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use latchmail_core::clock::Timestamp;
 use latchmail_core::secrets;
+use latchmail_core::traces::{Kind, Span};
 use latchmail_directory::webhooks::{self as directory, Attempt, NewDelivery, Outcome as Sent};
 use latchmail_events::{Event, EventPage};
 use latchmail_jobs::{Handler, Job, Limits, Outcome, Step, busy_wait, run_steps};
@@ -57,9 +58,12 @@ impl Handler for Deliverer {
     }
 
     fn run<'a>(&'a self, job: &'a Job) -> BoxFuture<'a, Outcome> {
+        let (trace, mut span) = self.0.tracer.begin_work(|| "webhook job".into());
+        span.set("latchmail.webhook.id", &job.key);
         let (webhooks, id) = (&self.0, &*job.key);
         let step = move |now| webhooks.step(id, now).boxed();
-        run_steps(&webhooks.jobs, job, &webhooks.stopping, step).boxed()
+        let steps = run_steps(&webhooks.jobs, job, &webhooks.stopping, span, step);
+        trace.scope(steps).boxed()
     }
 }
 
@@ -97,6 +101,9 @@ impl Webhooks {
             let wait = busy_wait(now.since(due_at), secrets::random::<1>()?[0]);
             return Ok(Step::At(now.plus(wait)));
         };
+        let mut span = Span::start(Kind::Internal, || "webhook attempt".into()).entered();
+        span.set("latchmail.event.type", &delivery.event_type);
+        span.set_number("latchmail.attempt", delivery.attempts + 1);
         let content = self.fixed(&webhook, &delivery, &access).await?;
         let Some(content) = content else {
             let reason = "The rights of the member have changed";

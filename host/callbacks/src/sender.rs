@@ -12,6 +12,7 @@ use http::{StatusCode, Uri};
 use latchmail_core::clock::Clock;
 use latchmail_core::config;
 use latchmail_core::error::{Problem, StartError};
+use latchmail_core::traces::{Kind, Span};
 use latchmail_core::{codes, metrics};
 use latchmail_net::fetch::{self, Cause, Fetch, Host, Hosts, Request, Response, Target};
 use tokio::time::Instant;
@@ -214,6 +215,7 @@ impl Sender {
     /// # Errors
     /// Returns the reason why the receiver did not accept the message.
     pub(crate) async fn send(&self, message: Message<'_>) -> Result<Response, Refusal> {
+        let mut span = Span::start(Kind::Client, || "webhook request".into());
         let started = Instant::now();
         let sent = self.send_once(message).await;
         metrics::WEBHOOK_DURATION.observe([], started.elapsed());
@@ -224,6 +226,17 @@ impl Sender {
             Err(Refusal::Connection | Refusal::Tls) => "unreachable",
         };
         metrics::WEBHOOK_ATTEMPTS.increment([outcome]);
+        let status = match &sent {
+            Ok(response) => Some(response.status),
+            Err(refusal) => refusal.status(),
+        };
+        if let Some(status) = status {
+            span.set_number("http.response.status_code", status.as_u16().into());
+        }
+        span.set("latchmail.outcome", outcome);
+        if sent.is_err() {
+            span.fail(outcome);
+        }
         sent
     }
 

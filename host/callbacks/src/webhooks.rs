@@ -9,6 +9,7 @@ use latchmail_core::clock::{Clock, Timestamp};
 use latchmail_core::config;
 use latchmail_core::error::{Problem, StartError};
 use latchmail_core::keyring::Keyring;
+use latchmail_core::traces::Tracer;
 use latchmail_core::{codes, secrets};
 use latchmail_directory::webhooks::{
     self as directory, Added, Attempt, Change, NewDelivery, Outcome,
@@ -127,6 +128,7 @@ pub struct Webhooks {
     pub(crate) rights: Arc<dyn SenderAccess>,
     pub(crate) sender: Sender,
     pub(crate) verified: Verified,
+    pub(crate) tracer: Tracer,
     /// Wakes the task that watches the mailboxes of webhooks.
     pub(crate) changed: Notify,
     /// Wakes the running attempts when the grants of a member have changed.
@@ -154,6 +156,8 @@ pub struct Parts {
     pub fetch: Fetch,
     /// The clock.
     pub clock: Clock,
+    /// Begins the traces of jobs.
+    pub tracer: Tracer,
 }
 
 impl Webhooks {
@@ -172,6 +176,7 @@ impl Webhooks {
             rights: parts.rights,
             sender: Sender::new(parts.fetch, config, parts.clock.clone())?,
             verified: Verified::new(parts.clock),
+            tracer: parts.tracer,
             changed: Notify::new(),
             grants: watch::Sender::new(()),
             stopping: CancellationToken::new(),

@@ -1,4 +1,5 @@
-//! The traces of requests: a trace id for each request, and spans for the parts of a request.
+//! The traces of requests: a trace id for each request, and spans for the parts of a request. Work
+//! that no request caused can have a trace too.
 //!
 //! Each request has a trace id, even if no spans are recorded. The log lines of the request and the
 //! outgoing requests of modules contain the trace id. Spans are recorded only if a [`Tracer`] has a
@@ -23,8 +24,8 @@ pub use context::{SpanId, TraceContext, TraceId};
 pub use span::{Kind, Name, Span, SpanData, Value};
 
 tokio::task_local! {
-    /// The trace of the request that the current task handles. `None` on tasks that handle no
-    /// request.
+    /// The trace of the request or of the work that the current task handles. `None` on all other
+    /// tasks.
     static CURRENT: Option<Trace>;
 }
 
@@ -111,6 +112,20 @@ impl Tracer {
         received: Option<TraceContext>,
         name: impl FnOnce() -> Name,
     ) -> (Trace, Span) {
+        self.begin_trace(Kind::Server, received, name)
+    }
+
+    /// Begins the trace of work that no request caused. Also returns the span of the work.
+    pub fn begin_work(&self, name: impl FnOnce() -> Name) -> (Trace, Span) {
+        self.begin_trace(Kind::Internal, None, name)
+    }
+
+    fn begin_trace(
+        &self,
+        kind: Kind,
+        received: Option<TraceContext>,
+        name: impl FnOnce() -> Name,
+    ) -> (Trace, Span) {
         let id = received.map_or_else(TraceId::random, |received| received.trace_id);
         let is_sampled = match received {
             Some(received) => received.is_sampled,
@@ -123,7 +138,7 @@ impl Tracer {
             parent: Cell::new(received.unwrap_or_else(SpanId::next)),
             sink: self.sink.clone().filter(|_| is_sampled),
         };
-        let span = Span::begin(&trace, Kind::Server, received, name);
+        let span = Span::begin(&trace, kind, received, name);
         if let Some(id) = span.id() {
             trace.parent.set(id);
         }

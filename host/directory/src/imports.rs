@@ -9,8 +9,8 @@ use std::time::Duration;
 use latchmail_core::clock::Timestamp;
 use latchmail_core::message_number::MessageNumber;
 
-use crate::db::{Db, Error};
-use crate::message_index::Identity;
+use crate::db::{Db, Error, Tx};
+use crate::message_index::{Identity, StoredMessage, number_stored};
 use crate::sendings::Key;
 
 /// The time for which an idempotency key is stored.
@@ -19,12 +19,14 @@ pub const RETENTION: Duration = Duration::from_hours(24);
 /// Maximum number of attempts to record an import while other hosts release the same key.
 const ATTEMPTS: usize = 8;
 
+/// Replaces a row that began at $8 or earlier.
 const BEGIN: &str = "INSERT INTO imports (account_id, key_hash, fingerprint, process, begun_at, uid_validity, uid_next) \
-    VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (account_id, key_hash) DO NOTHING";
+    VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (account_id, key_hash) DO UPDATE SET \
+    fingerprint = excluded.fingerprint, process = excluded.process, begun_at = excluded.begun_at, \
+    uid_validity = excluded.uid_validity, uid_next = excluded.uid_next, outcome = NULL, uid = NULL \
+    WHERE imports.begun_at <= $8";
 const FIND: &str = "SELECT fingerprint, process, begun_at, uid_validity, uid_next, outcome, uid FROM imports \
     WHERE account_id = $1 AND key_hash = $2";
-const DROP_OLD: &str =
-    "DELETE FROM imports WHERE account_id = $1 AND key_hash = $2 AND begun_at <= $3";
 /// Continues an import, unless another process has continued the import since $3 and $4 were read.
 const CONTINUE: &str = "UPDATE imports SET process = $5, begun_at = $6, outcome = NULL \
     WHERE account_id = $1 AND key_hash = $2 AND process = $3 AND begun_at = $4";
@@ -127,9 +129,6 @@ impl Imports {
     /// attempt. The caller must not store the message in that case.
     pub async fn begin(&self, key: &Key, new: NewImport<'_>) -> Result<Option<Import>, Error> {
         let over = new.now.minus(RETENTION).millis();
-        self.db
-            .execute(DROP_OLD, (&key.account, &key.hash, over))
-            .await?;
         let (uid_validity, uid_next) = new.folder_state;
         for _ in 0..ATTEMPTS {
             let parameters = (
@@ -140,6 +139,7 @@ impl Imports {
                 new.now,
                 i64::from(uid_validity),
                 i64::from(uid_next),
+                over,
             );
             if self.db.execute(BEGIN, parameters).await? == 1 {
                 return Ok(None);
@@ -192,6 +192,42 @@ impl Imports {
             .execute(STORED, (&key.account, &key.hash, uid))
             .await?;
         Ok(())
+    }
+
+    /// Records, in one transaction, that `message` was imported, its number, and the outcome of the
+    /// import with `key`. Also ends the mark of `header` ([`Imports::begin_mark`]). Returns the
+    /// number, which is a new one unless a concurrent request has assigned one.
+    ///
+    /// Returns `None` and records nothing if the message index does not contain the folder, or if
+    /// the message has no number and the index contains a message with the same identity. The
+    /// caller must then call [`Imports::mark`], reconcile the index with the mail server, and call
+    /// [`Imports::stored`] and [`Imports::end_mark`].
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn number(
+        &self,
+        account: &str,
+        message: &StoredMessage<'_>,
+        key: Option<&Key>,
+        header: Option<Identity>,
+        now: Timestamp,
+    ) -> Result<Option<MessageNumber>, Error> {
+        let mut tx = self.db.begin_locked(account).await?;
+        let Some(number) = number_stored(&mut tx, account, message).await? else {
+            return Ok(None);
+        };
+        tx.execute(MARK, (account, &message.identity[..], now))
+            .await?;
+        if let Some(key) = key {
+            let uid = i64::try_from(number.0).unwrap_or(i64::MAX);
+            tx.execute(STORED, (&key.account, &key.hash, uid)).await?;
+        }
+        if let Some(header) = header {
+            end_mark(&mut tx, account, header).await?;
+        }
+        tx.commit().await?;
+        Ok(Some(number))
     }
 
     /// Records that it is unknown whether the message was stored. Has no effect if another process
@@ -248,11 +284,9 @@ impl Imports {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn end_mark(&self, account: &str, header: Identity) -> Result<(), Error> {
-        let parameters = (account, &header[..]);
-        if self.db.execute(COUNT_DOWN, parameters).await? == 0 {
-            self.db.execute(END_MARK, parameters).await?;
-        }
-        Ok(())
+        let mut tx = self.db.begin().await?;
+        end_mark(&mut tx, account, header).await?;
+        tx.commit().await
     }
 
     /// Returns `true` if the message with this number was imported, or if a message with this
@@ -284,9 +318,20 @@ impl Imports {
     }
 }
 
+async fn end_mark(tx: &mut Tx, account: &str, header: Identity) -> Result<(), Error> {
+    let parameters = (account, &header[..]);
+    if tx.execute(COUNT_DOWN, parameters).await? == 0 {
+        tx.execute(END_MARK, parameters).await?;
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
+    use latchmail_core::message_number::Uid;
+
     use super::*;
+    use crate::message_index::ListedFolder;
     use crate::testing::{Fresh, both};
 
     async fn an_import_is_continued_by_one_request(fresh: Fresh) {
@@ -355,5 +400,62 @@ mod tests {
         assert_eq!(fresh.number(marks).await, 0);
     }
 
-    both!(an_import_is_continued_by_one_request);
+    async fn the_number_of_a_message_is_recorded_together_with_its_import(fresh: Fresh) {
+        let directory = &fresh.directory;
+        directory.with("ada", "ada@example.org", &[]).await;
+        let (imports, now) = (&directory.imports, Timestamp::from_millis(1000));
+        let key = Key {
+            account: "ada".into(),
+            hash: "hash".into(),
+        };
+        let new = NewImport {
+            fingerprint: b"one",
+            process: "p",
+            folder_state: (7, 3),
+            now,
+        };
+        assert_eq!(imports.begin(&key, new).await.unwrap(), None);
+        let header = [20; 16];
+        imports.begin_mark("ada", header).await.unwrap();
+        let number = async |imap_uid, identity: u8, key| {
+            let message = StoredMessage {
+                path: "INBOX",
+                uid_validity: 7,
+                imap_uid: Uid(imap_uid),
+                identity: [identity; 16],
+            };
+            let number = imports.number("ada", &message, key, Some(header), now);
+            number.await.unwrap().map(|number| number.0)
+        };
+        let is_marked = |identity: u8| imports.is_marked("ada", MessageNumber(99), [identity; 16]);
+        // The message index does not contain the folder.
+        assert_eq!(number(3, 4, None).await, None);
+        assert!(!is_marked(4).await.unwrap() && is_marked(20).await.unwrap());
+        let inbox = ListedFolder {
+            path: "INBOX",
+            uid_validity: 7,
+            uid_next: 3,
+            object_id: None,
+        };
+        let index = &directory.message_index;
+        index.update_folders("ada", &[inbox]).await.unwrap();
+        assert_eq!(number(3, 4, Some(&key)).await, Some(1));
+        assert!(is_marked(4).await.unwrap() && !is_marked(20).await.unwrap());
+        let stored = imports.find(&key).await.unwrap().unwrap();
+        assert_eq!(stored.stored(), Some(MessageNumber(1)));
+        // Another request has numbered the message before.
+        let listed = [(Uid(5), [6; 16])];
+        let listed = index.assign_numbers("ada", "INBOX", 7, &listed, &[]);
+        assert_eq!(listed.await.unwrap().unwrap()[&Uid(5)], MessageNumber(2));
+        assert_eq!(number(5, 6, None).await, Some(2));
+        assert!(is_marked(6).await.unwrap());
+        // The message can be a copy of message 1, or message 1 after a move.
+        assert_eq!(number(8, 4, None).await, None);
+        assert_eq!(number(9, 7, None).await, Some(3));
+    }
+
+    both!(
+        an_import_is_continued_by_one_request,
+        the_number_of_a_message_is_recorded_together_with_its_import,
+    );
 }

@@ -13,6 +13,7 @@ mod history;
 mod log;
 mod merged_threads;
 mod moves;
+mod new_messages;
 mod replica;
 mod sweep;
 mod sync;
@@ -46,33 +47,6 @@ const HAS_IDENTITY: &str = "SELECT uid FROM messages WHERE account_id = ";
 const RELOCATE: &str = "UPDATE messages SET folder_id = $3, uid_validity = $4, imap_uid = $5, \
      previous_folder_id = CASE WHEN folder_id = $3 THEN previous_folder_id ELSE folder_id END \
      WHERE account_id = $1 AND uid = $2 AND folder_id = $6 AND uid_validity = $7 AND imap_uid = $8 RETURNING flags";
-/// Reserves $2 message numbers. Returns the message number after the last reserved message number.
-/// The first message number of a mailbox is 1, or the highest `first_number` of the restores of
-/// backups.
-const ALLOCATE_NUMBERS: &str = "INSERT INTO mailboxes (account_id, next_uid) \
-     SELECT $1, COALESCE(MAX(first_number), 1) + CAST($2 AS BIGINT) FROM restores WHERE TRUE \
-     ON CONFLICT (account_id) DO UPDATE SET next_uid = mailboxes.next_uid + CAST($2 AS BIGINT) RETURNING next_uid";
-const ADD_MESSAGES: &str =
-    "INSERT INTO messages (account_id, uid, folder_id, uid_validity, imap_uid, identity) ";
-/// Marks each message whose message number is at least $2 and that has the identity of another
-/// message. Reads at most two messages of each identity, because on SQLite all other writers wait
-/// for this statement.
-const MARK_COPIES: &str = "UPDATE messages SET copied = TRUE \
-     WHERE account_id = $1 AND uid >= $2 AND identity IN \
-     (SELECT n.identity FROM (SELECT DISTINCT identity FROM messages \
-     WHERE account_id = $1 AND uid >= $2) n \
-     WHERE (SELECT o.uid FROM messages o \
-     WHERE o.account_id = $1 AND o.identity = n.identity LIMIT 1 OFFSET 1) IS NOT NULL)";
-/// Marks the older messages whose identities are the identities of messages that `MARK_COPIES` has
-/// marked. If an identity has several older messages, all of them are already marked. Therefore the
-/// statement reads only one older message of each identity. Without the unary plus, SQLite would
-/// use the index of the message numbers and not the index of the identities.
-const MARK_ORIGINALS: &str = "UPDATE messages SET copied = TRUE \
-     WHERE account_id = $1 AND NOT copied AND uid IN \
-     (SELECT (SELECT o.uid FROM messages o \
-     WHERE o.account_id = $1 AND o.identity = n.identity AND +o.uid < $2 LIMIT 1) \
-     FROM (SELECT DISTINCT identity FROM messages \
-     WHERE account_id = $1 AND uid >= $2 AND copied) n)";
 
 /// Maximum number of rows in one statement. SQLite and PostgreSQL limit the number of parameters.
 pub(crate) const MAX_PER_STATEMENT: usize = 500;
@@ -364,35 +338,11 @@ impl MessageIndex {
         new.sort_unstable_by_key(|(imap_uid, _)| *imap_uid);
         new.dedup_by_key(|(imap_uid, _)| *imap_uid);
         if !new.is_empty() {
-            let count = i64::try_from(new.len()).unwrap_or(i64::MAX);
-            let next: i64 = on_tx!(&mut tx, tx => sqlx::query_scalar(ALLOCATE_NUMBERS).bind(account).bind(count).fetch_one(tx).await)?;
-            let rows: Vec<_> = (next - count..).zip(new).collect();
-            for rows in rows.chunks(MAX_PER_STATEMENT) {
-                on_tx!(&mut tx, tx => {
-                    let mut insert = QueryBuilder::new(ADD_MESSAGES);
-                    insert.push_values(rows, |mut row, (uid, (imap_uid, identity))| {
-                        row.push_bind(account.to_owned())
-                            .push_bind(*uid)
-                            .push_bind(folder.clone())
-                            .push_bind(i64::from(uid_validity))
-                            .push_bind(i64::from(*imap_uid))
-                            .push_bind(identity.to_vec());
-                    });
-                    insert.build().execute(tx).await.map(drop)
-                })?;
-            }
-            for mark in [MARK_COPIES, MARK_ORIGINALS] {
-                on_tx!(&mut tx, tx => sqlx::query(mark)
-                    .bind(account)
-                    .bind(next - count)
-                    .execute(tx)
-                    .await
-                    .map(drop))?;
-            }
-            let new = rows
-                .iter()
-                .map(|(uid, (imap_uid, _))| (*imap_uid, number(*uid)));
-            numbers.extend(new);
+            let folder = (&*folder, uid_validity);
+            let first = new_messages::add(&mut tx, account, folder, &new).await?;
+            new_messages::mark_copies(&mut tx, account, first).await?;
+            let new = (first..).zip(&new);
+            numbers.extend(new.map(|(uid, (imap_uid, _))| (*imap_uid, number(uid))));
         }
         tx.commit().await?;
         Ok(Some(numbers))
@@ -521,6 +471,8 @@ pub use folders::{IndexedFolder, ListedFolder};
 pub use history::{FolderHistory, MessageChange, MessageState};
 pub use log::{ChangeLog, LogState, LoggedEvent};
 pub(crate) use log::{NewEvent, append_event};
+pub use new_messages::StoredMessage;
+pub(crate) use new_messages::number_stored;
 pub use replica::{Replica, ReplicaDelta, ReplicaFolder, ReplicaMessage};
 pub use sync::{FolderMessages, StoredFlags, SyncedFolder};
 

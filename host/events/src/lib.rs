@@ -10,7 +10,7 @@
 //!   connections on which the mail server reports changes
 //! - `notices`: the reports of the mail server about changes
 //! - `subscribers`: starts the jobs of webhooks and of other subscribers of events
-//! - `streams`, `sse`, `limits`: the streams and the waiting requests of clients
+//! - `streams`, `sse`, `limits`, `stream_span`: the streams and the waiting requests of clients
 
 mod event;
 mod feed;
@@ -18,6 +18,7 @@ mod limits;
 mod notices;
 mod rights;
 mod sse;
+mod stream_span;
 mod streams;
 mod subscribers;
 mod watcher;

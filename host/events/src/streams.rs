@@ -28,6 +28,7 @@ use crate::feed::Feed;
 use crate::limits::{StreamLimits, StreamOwner, StreamPermit, TooManyStreams};
 use crate::rights::CurrentRights;
 use crate::sse;
+use crate::stream_span::StreamSpan;
 use crate::watcher::{Listener, WatchLimit, Watcher, retry_delay};
 
 /// The bytes of a stream.
@@ -125,6 +126,8 @@ impl Streams {
             .map_err(|_| Error::CredentialRefused)?;
         let page = page.ok_or(OpenError::FolderNotFound)?;
         let mut first = vec![sse::heartbeat(since.unwrap_or(&page.cursor))];
+        let mut span = StreamSpan::start("event stream");
+        span.events = page.events.len();
         if !page.events.is_empty() {
             first.push(self.frames(&page.events));
         }
@@ -138,6 +141,7 @@ impl Streams {
             failures: 0,
             retry_at: None,
             has_ended: false,
+            span,
         };
         let rest = stream::unfold(events, async |mut events| {
             let frames = events.next().await?;
@@ -170,6 +174,7 @@ impl Streams {
             until: Instant::now() + wait,
             heartbeat_at: Instant::now() + HEARTBEAT,
             has_ended: false,
+            span: StreamSpan::start("event wait"),
         };
         let pieces = stream::unfold(wait, async |mut wait| {
             let piece = wait.next().await?;
@@ -237,12 +242,9 @@ enum Woken {
 impl StreamCaller {
     /// Waits for a change, at most until `until` or until the rights must be checked again.
     async fn wait(&mut self, until: Instant) -> Woken {
-        tokio::select! {
-            biased;
-            reason = ended(&self.registrations, &self.stopping) => Woken::Ended(reason),
-            () = self.listener.changed() => Woken::Changed,
-            () = sleep_until(until.min(self.valid_until)) => Woken::TimedOut,
-        }
+        let until = until.min(self.valid_until);
+        let ended = ended(&self.registrations, &self.stopping);
+        wait(ended, self.listener.changed(), until).await
     }
 
     /// Runs `read`, and checks the rights before and after. Returns the reason if the stream must
@@ -311,6 +313,20 @@ async fn check(
     })
 }
 
+/// Waits until the stream must end, for a change, or until `until`.
+async fn wait(
+    ended: impl Future<Output = &'static str>,
+    changed: impl Future<Output = ()>,
+    until: Instant,
+) -> Woken {
+    tokio::select! {
+        biased;
+        reason = ended => Woken::Ended(reason),
+        () = changed => Woken::Changed,
+        () = sleep_until(until) => Woken::TimedOut,
+    }
+}
+
 /// Waits until the rights of a stream end or the service stops. Returns the reason.
 async fn ended(registrations: &[Registration; 2], stopping: &CancellationToken) -> &'static str {
     let [own, mailbox] = registrations;
@@ -335,6 +351,7 @@ struct EventStream {
     /// The time of the next attempt after a failed read.
     retry_at: Option<Instant>,
     has_ended: bool,
+    span: StreamSpan,
 }
 
 impl EventStream {
@@ -366,6 +383,7 @@ impl EventStream {
                     (self.cursor, self.more) = (page.cursor, page.more);
                     if !page.events.is_empty() {
                         self.heartbeat_at = Instant::now() + HEARTBEAT;
+                        self.span.events += page.events.len();
                         return Some(self.streams.frames(&page.events));
                     }
                 }
@@ -389,6 +407,7 @@ impl EventStream {
 
     fn end(&mut self, reason: &'static str) -> Bytes {
         self.has_ended = true;
+        self.span.outcome = reason;
         sse::end(reason)
     }
 }
@@ -411,6 +430,7 @@ struct Wait {
     until: Instant,
     heartbeat_at: Instant,
     has_ended: bool,
+    span: StreamSpan,
 }
 
 impl Wait {
@@ -427,7 +447,10 @@ impl Wait {
             let now = Instant::now();
             let is_last = now >= self.until;
             match woken {
-                Woken::Ended(_) => break,
+                Woken::Ended(reason) => {
+                    self.span.outcome = reason;
+                    break;
+                }
                 Woken::TimedOut if !is_last && now >= self.heartbeat_at => {
                     self.heartbeat_at = now + HEARTBEAT;
                     return Some(Bytes::from_static(b" "));
@@ -438,11 +461,13 @@ impl Wait {
             let (log, folder) = (&self.streams.mail.changelog, self.folder.as_deref());
             let read = Box::pin(log.page(&access, Some(&self.since), folder, self.limit));
             let Ok(Ok(Some(page))) = self.caller.read(read).await else {
+                self.span.outcome = "failed";
                 break;
             };
             if is_last || page.more || !page.changes.is_empty() {
                 let changes = page.changes.iter().map(change_json).collect();
                 self.has_ended = true;
+                (self.span.events, self.span.outcome) = (page.changes.len(), "completed");
                 return Some(change_list(&page.cursor, page.more, changes));
             }
         }
@@ -459,4 +484,51 @@ fn change_list(cursor: &str, more: bool, changes: Vec<Value>) -> Bytes {
     };
     // The serialization of texts and JSON values does not fail.
     serde_json::to_vec(&list).unwrap_or_default().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use latchmail_core::ended_credentials::EndedCredentials;
+    use tokio::time::sleep;
+
+    use super::*;
+
+    // The clock is paused: it moves only while all tasks wait, so a busy machine does not affect
+    // the times.
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_ends_at_the_moment_at_which_a_right_ends() {
+        for (ending, expected) in [("own", REVOKED), ("mailbox", REVOKED), ("", SHUTDOWN)] {
+            let credentials = EndedCredentials::default();
+            let stopping = CancellationToken::new();
+            let opened_at = Instant::now();
+            let registrations = ["own", "mailbox"].map(|id| credentials.register(id, opened_at));
+            let woken = wait(
+                ended(&registrations, &stopping),
+                pending(),
+                opened_at + HEARTBEAT,
+            );
+            let end = async {
+                sleep(HEARTBEAT / 2).await;
+                if ending.is_empty() {
+                    stopping.cancel();
+                } else {
+                    credentials.end(ending);
+                }
+                Instant::now()
+            };
+            let (woken, ended_at) = tokio::join!(woken, end);
+            assert!(matches!(woken, Woken::Ended(reason) if reason == expected));
+            assert_eq!(ended_at.elapsed(), Duration::ZERO, "{ending}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_rights_of_a_stream_without_changes_are_checked_when_they_expire() {
+        let until = Instant::now() + Duration::from_secs(5);
+        let woken = wait(pending(), pending(), until).await;
+        assert!(matches!(woken, Woken::TimedOut));
+        assert!(Instant::now() >= until && until.elapsed() < Duration::from_secs(1));
+    }
 }

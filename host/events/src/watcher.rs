@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use latchmail_core::config;
+use latchmail_core::traces::Tracer;
 use latchmail_directory::Error;
 use latchmail_directory::hosts::Hosts;
 use latchmail_mailbox::{Mail, Watch};
@@ -36,6 +37,7 @@ pub struct Watcher {
     opening: Semaphore,
     hosts: Hosts,
     mail: Arc<Mail>,
+    tracer: Tracer,
 }
 
 #[derive(Default)]
@@ -87,7 +89,7 @@ impl fmt::Debug for Listener {
 impl Watcher {
     /// Creates a watcher without listeners. [`Watcher::run`] must run while there are listeners.
     #[must_use]
-    pub fn new(config: &config::Events, hosts: Hosts, mail: Arc<Mail>) -> Self {
+    pub fn new(config: &config::Events, hosts: Hosts, mail: Arc<Mail>, tracer: Tracer) -> Self {
         Self {
             config: config.clone(),
             mailboxes: Mutex::default(),
@@ -95,6 +97,7 @@ impl Watcher {
             opening: Semaphore::new(MAX_OPENING),
             hosts,
             mail,
+            tracer,
         }
     }
 
@@ -209,7 +212,19 @@ impl Watcher {
     ) -> Result<Option<Watch>, latchmail_mailbox::Error> {
         // The semaphore is never closed.
         let _permit = self.opening.acquire().await;
-        self.mail.watch(account).await
+        let (trace, mut span) = self.tracer.begin_work(|| "watch mailbox".into());
+        span.set("latchmail.mailbox.id", account);
+        let opened = trace.scope(self.mail.watch(account)).await;
+        let outcome = match &opened {
+            Ok(Some(_)) => "opened",
+            Ok(None) => "not_watched",
+            Err(_) => "failed",
+        };
+        span.set("latchmail.outcome", outcome);
+        if opened.is_err() {
+            span.fail(outcome);
+        }
+        opened
     }
 
     fn update(&self, mailboxes: &mut Mailboxes, account: &str) {

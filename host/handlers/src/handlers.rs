@@ -7,6 +7,7 @@ use latchmail_core::account_permits::AccountPermits;
 use latchmail_core::caller::{Caller, Credential, Scope};
 use latchmail_core::clock::Timestamp;
 use latchmail_core::keyring::Keyring;
+use latchmail_core::traces::Tracer;
 use latchmail_core::{metrics, secrets};
 use latchmail_directory::accounts::Accounts;
 use latchmail_directory::events::Events;
@@ -45,6 +46,7 @@ pub struct Handlers {
     pub(crate) feed: Feed,
     pub(crate) watcher: Arc<Watcher>,
     pub(crate) rights: Arc<dyn SenderAccess>,
+    pub(crate) tracer: Tracer,
     /// The permits of the jobs of each module, by the name of the module.
     pub(crate) permits: AccountPermits,
     /// Set at the start. The module manager refers to this value, so this reference is weak.
@@ -77,6 +79,8 @@ pub struct Parts {
     /// Finds the current access of accounts to their mailboxes. The mail server must accept its
     /// credentials for sending too.
     pub rights: Arc<dyn SenderAccess>,
+    /// Records the spans of jobs.
+    pub tracer: Tracer,
 }
 
 /// A module that may act for a mailbox now.
@@ -102,6 +106,7 @@ impl Handlers {
             mail: parts.mail,
             watcher: parts.watcher,
             rights: parts.rights,
+            tracer: parts.tracer,
             permits: AccountPermits::new(MAX_JOBS_OF_MODULE),
             manager: OnceLock::new(),
             changed: Notify::new(),

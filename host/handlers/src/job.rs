@@ -40,8 +40,11 @@ impl Handler for EventJobs {
 
     fn run<'a>(&'a self, job: &'a Job) -> BoxFuture<'a, Outcome> {
         let handlers = &self.0;
+        let (trace, mut span) = handlers.tracer.begin_work(|| "module job".into());
+        span.set("latchmail.module", &job.key);
         let step = move |now| handlers.event_step(job, now).boxed();
-        run_steps(&handlers.jobs, job, &handlers.stopping, step).boxed()
+        let steps = run_steps(&handlers.jobs, job, &handlers.stopping, span, step);
+        trace.scope(steps).boxed()
     }
 }
 
@@ -55,12 +58,16 @@ impl Handler for TimerJobs {
             return std::future::ready(Outcome::Done).boxed();
         };
         let handlers = &self.0;
+        let (trace, mut span) = handlers.tracer.begin_work(|| "module job".into());
+        span.set("latchmail.module", module);
+        span.set("latchmail.timer", timer);
         let step = move |now| {
             handlers
                 .timer_step(&job.account, module, timer, now)
                 .boxed()
         };
-        run_steps(&handlers.jobs, job, &handlers.stopping, step).boxed()
+        let steps = run_steps(&handlers.jobs, job, &handlers.stopping, span, step);
+        trace.scope(steps).boxed()
     }
 }
 

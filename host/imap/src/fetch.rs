@@ -77,14 +77,13 @@ pub(crate) fn longer(uids: &[Uid]) -> String {
 }
 
 /// Returns the command that requests flags and the data for identities of messages (see `identity`
-/// in `latchmail-mailbox`).
-pub(crate) fn identities(uids: &[Uid], ids: Option<&str>) -> String {
+/// in `latchmail-mailbox`). `uids` is a set of UIDs.
+pub(crate) fn identities(uids: &str, ids: Option<&str>) -> String {
     if let Some(ids) = ids {
-        return format!("UID FETCH {} (UID FLAGS {ids})", set(uids));
+        return format!("UID FETCH {uids} (UID FLAGS {ids})");
     }
     format!(
-        "UID FETCH {} (UID FLAGS INTERNALDATE RFC822.SIZE BODY.PEEK[HEADER.FIELDS ({FIELDS})]<0.{}>)",
-        set(uids),
+        "UID FETCH {uids} (UID FLAGS INTERNALDATE RFC822.SIZE BODY.PEEK[HEADER.FIELDS ({FIELDS})]<0.{}>)",
         latchmail_mime::bounds::HEADER
     )
 }
@@ -245,6 +244,15 @@ impl Collected {
     /// Returns the messages whose body data has arrived, in ascending order of position.
     pub(crate) fn with_body(self) -> Vec<Fetched> {
         self.received(|received| received.sections > 0)
+    }
+
+    /// Returns the messages whose data for identities has arrived, in ascending order of position.
+    /// `ids` is the same value as in [`identities`].
+    pub(crate) fn with_identities(self, ids: Option<&str>) -> Vec<Fetched> {
+        match ids {
+            Some(_) => self.with_ids(),
+            None => self.with_body(),
+        }
     }
 
     /// Returns the messages whose ids and flags have arrived, in ascending order of position.

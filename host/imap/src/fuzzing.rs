@@ -191,8 +191,16 @@ async fn operations(capabilities: Capabilities, name: &str, replies: &[Vec<u8>])
         received_at: None,
         bytes: Bytes::from_static(b"a"),
     };
-    if let Ok(true) = filed.begin_append(new).await {
-        let _: Result<_, Error> = filed.end_append().await;
+    if let Ok(true) = filed.begin_append(new.clone(), false).await {
+        let _: Result<_, Error> = filed.end_append(None).await;
+    }
+    let mut identified = session();
+    if let Ok(true) = identified.begin_append(new, true).await
+        && let Ok(Some(stored)) = identified.end_append(Some(1)).await
+        && let Some(message) = stored.message
+    {
+        let location = stored.location;
+        assert!(location.is_some_and(|location| location.uid == message.uid));
     }
 }
 

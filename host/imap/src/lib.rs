@@ -60,7 +60,7 @@ mod wire;
 
 pub use latchmail_core::message_number::Uid;
 
-pub use append::{Appended, NewMessage};
+pub use append::{Appended, NewMessage, Stored};
 pub use client::Connector;
 pub use fetch::Fetched;
 pub use page::PageTop;

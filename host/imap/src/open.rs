@@ -8,12 +8,13 @@ use latchmail_core::message_number::Uid;
 
 use super::Error;
 use super::bounds;
+use super::connection::LITERAL_TIMEOUT_FACTOR;
 use super::fetch::Collected;
 use super::listed;
 use super::selected::{Opened, Selected};
 use super::session::Session;
 use super::state::{Idle, State};
-use super::wire::{Frame, Outcome};
+use super::wire::{Frame, Outcome, Wire};
 
 /// The mode in which a folder is opened.
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +47,8 @@ pub(crate) struct OpenResult {
     /// The number of recent messages. A message is recent if no earlier session opened the folder
     /// with SELECT after the message arrived (RFC 3501, section 2.3.2).
     recent: u32,
+    /// The outcome of the command that was queued before EXAMINE or SELECT ([`open_after`]).
+    pub(crate) earlier: Option<Outcome>,
     /// The NO response, if the folder could not be opened.
     pub(crate) refused: Option<Outcome>,
     /// The outcome of the command that was sent after EXAMINE or SELECT.
@@ -102,66 +105,8 @@ impl Session {
         name: &str,
         command: Option<&str>,
     ) -> Result<OpenResult, Error> {
-        let quoted =
-            super::quoted(name).ok_or_else(|| Error::Protocol("invalid folder name".into()))?;
-        // Use SELECT once for a folder with many recent messages, because these messages make
-        // EXAMINE slow (see [`bounds::RECENT`]). SELECT clears `\Recent` and changes nothing else.
-        let mode = if self.slow_folder.take_if(|slow| slow == name).is_some() {
-            OpenMode::Select
-        } else {
-            mode
-        };
-        let Idle { mut wire, .. } = self.connection.take_idle()?;
-        let exchange = async move {
-            let mut tags = vec![wire.queue(&format!("{mode} {quoted}"))];
-            tags.extend(command.map(|command| wire.queue(command)));
-            let mut opening = OpenResult::default();
-            let outcomes = wire
-                .finish(&tags, &mut |reply, frame| {
-                    opening.add(reply, frame);
-                    Ok(())
-                })
-                .await?;
-            let mut outcomes = outcomes.into_iter();
-            let opened = outcomes
-                .next()
-                .ok_or_else(|| Error::Protocol(format!("no response to {mode}")))?;
-            opening.outcome = outcomes.next();
-            let selected = match opened.status {
-                Status::Ok => Some(Selected {
-                    name: name.to_owned(),
-                    uid_validity: opening.opened.uid_validity,
-                    exists: opening.opened.exists,
-                    has_modseqs: opening.highest_modseq.is_some(),
-                    writable: None,
-                }),
-                // After a NO, no folder is open (RFC 3501, section 6.3.1).
-                Status::No => {
-                    opening = OpenResult {
-                        refused: Some(opened),
-                        outcome: opening.outcome,
-                        listed: opening.listed,
-                        ..OpenResult::default()
-                    };
-                    None
-                }
-                _ => {
-                    return Err(Error::Protocol(format!(
-                        "the server rejected {mode} with BAD: {}",
-                        opened.text
-                    )));
-                }
-            };
-            Ok((State::Idle(Idle { wire, selected }), opening))
-        };
-        let opening = self
-            .connection
-            .exchange(self.connection.timeout, exchange)
-            .await?;
-        if matches!(mode, OpenMode::Examine) && opening.recent > bounds::RECENT {
-            self.slow_folder = Some(name.to_owned());
-        }
-        Ok(opening)
+        let Idle { wire, .. } = self.connection.take_idle()?;
+        open_after(self, wire, None, (mode, name), command).await
     }
 
     /// Opens the folder with this path. Returns `None` if the folder does not exist.
@@ -205,6 +150,86 @@ impl Session {
         }
         self.find_name(path).await
     }
+}
+
+/// Works like [`Session::open`], on an idle connection on which an earlier command is queued.
+/// `earlier` is the tag of this command. The result contains the outcome of this command, also if
+/// the folder cannot be opened.
+pub(crate) async fn open_after(
+    session: &mut Session,
+    mut wire: Wire,
+    earlier: Option<String>,
+    (mode, name): (OpenMode, &str),
+    command: Option<&str>,
+) -> Result<OpenResult, Error> {
+    let quoted =
+        super::quoted(name).ok_or_else(|| Error::Protocol("invalid folder name".into()))?;
+    // Use SELECT once for a folder with many recent messages, because these messages make EXAMINE
+    // slow (see [`bounds::RECENT`]). SELECT clears `\Recent` and changes nothing else.
+    let mode = if session.slow_folder.take_if(|slow| slow == name).is_some() {
+        OpenMode::Select
+    } else {
+        mode
+    };
+    let has_earlier = earlier.is_some();
+    let exchange = async move {
+        let mut tags: Vec<String> = earlier.into_iter().collect();
+        tags.push(wire.queue(&format!("{mode} {quoted}")));
+        tags.extend(command.map(|command| wire.queue(command)));
+        let mut opening = OpenResult::default();
+        let outcomes = wire
+            .finish(&tags, &mut |reply, frame| {
+                opening.add(reply, frame);
+                Ok(())
+            })
+            .await?;
+        let mut outcomes = outcomes.into_iter();
+        if has_earlier {
+            opening.earlier = outcomes.next();
+        }
+        let opened = outcomes
+            .next()
+            .ok_or_else(|| Error::Protocol(format!("no response to {mode}")))?;
+        opening.outcome = outcomes.next();
+        let selected = match opened.status {
+            Status::Ok => Some(Selected {
+                name: name.to_owned(),
+                uid_validity: opening.opened.uid_validity,
+                exists: opening.opened.exists,
+                has_modseqs: opening.highest_modseq.is_some(),
+                writable: None,
+            }),
+            // After a NO, no folder is open (RFC 3501, section 6.3.1).
+            Status::No => {
+                opening = OpenResult {
+                    refused: Some(opened),
+                    earlier: opening.earlier,
+                    outcome: opening.outcome,
+                    listed: opening.listed,
+                    ..OpenResult::default()
+                };
+                None
+            }
+            _ => {
+                return Err(Error::Protocol(format!(
+                    "the server rejected {mode} with BAD: {}",
+                    opened.text
+                )));
+            }
+        };
+        Ok((State::Idle(Idle { wire, selected }), opening))
+    };
+    let timeout = session.connection.timeout;
+    let limit = if has_earlier {
+        timeout * LITERAL_TIMEOUT_FACTOR
+    } else {
+        timeout
+    };
+    let opening = session.connection.exchange(limit, exchange).await?;
+    if matches!(mode, OpenMode::Examine) && opening.recent > bounds::RECENT {
+        session.slow_folder = Some(name.to_owned());
+    }
+    Ok(opening)
 }
 
 #[cfg(test)]

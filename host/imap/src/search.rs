@@ -204,16 +204,13 @@ impl Session {
         };
         let uids: Vec<Uid> = messages.iter().map(|message| message.uid).collect();
         let ids = self.connection.capabilities.message_ids();
-        let command = fetch::identities(&uids, ids);
+        let command = fetch::identities(&set(&uids), ids);
         let opening = self
             .open_path(OpenMode::Examine, first.path, Some(&command))
             .await?;
         Ok(opening
             .filter(|opening| opening.opened.uid_validity == first.uid_validity)
-            .map(|opening| match ids {
-                Some(_) => opening.collected.with_ids(),
-                None => opening.collected.with_body(),
-            }))
+            .map(|opening| opening.collected.with_identities(ids)))
     }
 
     /// Returns the positions, flags and arrival times of messages, in ascending order of position.

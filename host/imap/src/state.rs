@@ -43,6 +43,8 @@ pub(crate) struct Streaming {
 #[derive(Debug)]
 pub(crate) struct Appending {
     pub(crate) idle: Idle,
+    /// The server's name of the folder.
+    pub(crate) name: String,
     pub(crate) sent: Sent,
     /// The last line of the command.
     pub(crate) end: String,

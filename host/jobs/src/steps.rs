@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use latchmail_core::clock::Timestamp;
+use latchmail_core::traces::Span;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -31,11 +32,13 @@ pub enum Step {
 }
 
 /// Does the steps of a job that [`Jobs::ensure`] stored, until a step must wait, or for three
-/// seconds. `step` does the next step at this time. A failed step is logged and repeated later.
+/// seconds. `step` does the next step at this time. A failed step is logged and repeated later, and
+/// `span`, which is the span of the job, fails.
 pub async fn run_steps<'f, E: fmt::Display>(
     jobs: &Jobs,
     job: &Job,
     stopping: &CancellationToken,
+    mut span: Span,
     step: impl Fn(Timestamp) -> BoxFuture<'f, Result<Step, E>>,
 ) -> Outcome {
     let began = Instant::now();
@@ -58,6 +61,7 @@ pub async fn run_steps<'f, E: fmt::Display>(
             Err(error) => {
                 let (kind, key) = (&job.kind, &job.key);
                 tracing::warn!(kind, key, %error, "a step of a job failed");
+                span.fail("failed");
                 return Outcome::Later(now.plus(ERROR_DELAY));
             }
         }

@@ -185,7 +185,7 @@ pub async fn start(mut config: Config, clock: Clock) -> Result<Running, StartErr
     })
 }
 
-/// The clients of other servers, and the tracer of requests.
+/// The clients of other servers, and the tracer.
 struct Network {
     dns: Arc<Dns>,
     fetch: Fetch,
@@ -247,8 +247,12 @@ async fn build(
         Arc::clone(&outbox),
         clock.clone(),
     )?);
-    let watcher = Watcher::new(&config.events, directory.hosts.clone(), Arc::clone(&mail));
-    let watcher = Arc::new(watcher);
+    let watcher = Arc::new(Watcher::new(
+        &config.events,
+        directory.hosts.clone(),
+        Arc::clone(&mail),
+        tracer.clone(),
+    ));
     let rights = events::Rights {
         directory: directory.clone(),
         auth: Arc::clone(&auth),
@@ -295,6 +299,7 @@ async fn build(
             rights: jobs::access(ServiceUse::Index, &directory, &auth, &clock),
             fetch: fetch.clone(),
             clock: clock.clone(),
+            tracer: tracer.clone(),
         },
     )?;
     let webhooks = Arc::new(webhooks);
@@ -307,6 +312,7 @@ async fn build(
         mail: Arc::clone(&mail),
         watcher: Arc::clone(&watcher),
         rights: jobs::access(ServiceUse::Outbox, &directory, &auth, &clock),
+        tracer: tracer.clone(),
     }));
     let services = Services {
         mail: Arc::clone(&mail),

@@ -2,10 +2,12 @@
 //! receives.
 
 use latchmail_tests::collector::{
-    Answer, Collector, SpanKind, Trace, attribute, hexadecimal, is_error,
+    Answer, Collector, Span, SpanKind, Trace, attribute, hexadecimal, is_error,
 };
 use latchmail_tests::process::free_address;
-use latchmail_tests::{Log, METRICS, PASSWORD, Response, Service, Setup, fixtures, wait_until};
+use latchmail_tests::{
+    EventStream, Log, METRICS, PASSWORD, Receiver, Response, Service, Setup, fixtures, wait_until,
+};
 use serde_json::json;
 
 const INBOX: &str = "GET /api/v1/mail/folders/INBOX/messages";
@@ -48,14 +50,26 @@ fn logged_trace(log: &Log, request: &str) -> String {
     first
 }
 
+/// The message whose sender and subject must not be in spans.
+const MESSAGE: &str = "From: zoe@outside.test\nTo: x@first.test\nSubject: Zanzibar\n\nbody\n";
+
+/// Fails if a span contains personal data of the tests, or one of these secrets.
+#[track_caller]
+fn assert_without_personal_data(spans: &[Span], secrets: &[String]) {
+    let all = format!("{spans:?}");
+    let secrets = secrets.iter().map(String::as_str);
+    for secret in secrets.chain([PASSWORD, "@", "xaverine", "Zanzibar", "zoe", "127.0.0.1"]) {
+        assert!(!all.contains(secret), "{secret} in {all}");
+    }
+}
+
 #[tokio::test]
 async fn a_request_for_mail_has_nested_spans_without_personal_data() {
     let collector = Collector::start().await;
     let setup = Setup::default().with_mail().with(&collector.setting());
     let mut service = setup.start().await;
     let ada = service.person("xaverine").await;
-    ada.receive("From: zoe@outside.test\nTo: x@first.test\nSubject: Zanzibar\n\nbody\n")
-        .await;
+    ada.receive(MESSAGE).await;
     let listing = ada.send(INBOX).await;
     let id = request_id(&listing);
     let mail =
@@ -86,12 +100,58 @@ async fn a_request_for_mail_has_nested_spans_without_personal_data() {
         );
     }
     assert!(trace.0.iter().all(|span| !is_error(span)), "{trace:#?}");
+    assert_without_personal_data(&spans, &secrets);
+}
 
-    let all = format!("{spans:?}");
-    let secrets = secrets.iter().map(String::as_str);
-    for secret in secrets.chain([PASSWORD, "@", "xaverine", "Zanzibar", "zoe", "127.0.0.1"]) {
-        assert!(!all.contains(secret), "{secret} in {all}");
+#[tokio::test(flavor = "multi_thread")]
+async fn webhooks_streams_and_watched_mailboxes_have_spans_without_personal_data() {
+    let (collector, receiver) = (Collector::start().await, Receiver::start().await);
+    let settings = format!("{}\n{}", collector.setting(), receiver.setting());
+    let mut service = Service::with_mail_and(&settings).await;
+    let ada = service.person("xaverine").await;
+    let mut stream = EventStream::open(&ada, "").await;
+    let body = json!({ "url": receiver.url("/hook"), "payload": "summary" });
+    let created = ada.post("/api/v1/webhooks", &body).await.succeeds(201);
+    let id = created["id"].as_str().unwrap();
+    ada.receive(MESSAGE).await;
+    assert_eq!(stream.next().await.kind, "message.created");
+    let deliveries = format!("GET /api/v1/webhooks/{id}/deliveries");
+    wait_until("the event is delivered", async || {
+        let listed = ada.send(&deliveries).await.succeeds(200);
+        listed["deliveries"][0]["state"] == "delivered"
+    })
+    .await;
+    let secrets = [ada.address.clone(), ada.access.clone(), ada.refresh.clone()];
+    let (spans, reason) = tokio::join!(collector.spans_after_stop(&mut service), stream.end());
+    assert_eq!(reason, "shutdown");
+
+    let named = |name: &str| spans.iter().find(|span| span.name == name).unwrap();
+    let attempt = named("webhook attempt");
+    let of_trace = |span: &&Span| span.trace_id == attempt.trace_id;
+    let trace = Trace(spans.iter().filter(of_trace).cloned().collect());
+    let job = trace.parent(attempt);
+    assert_eq!(job.name, "webhook job");
+    assert!(job.parent_span_id.is_empty());
+    let request = trace.named("webhook request");
+    assert_eq!(trace.parent(request), attempt);
+    let event_stream = named("event stream");
+    for (span, key, value) in [
+        (job, "latchmail.webhook.id", id),
+        (attempt, "latchmail.event.type", "message.created"),
+        (attempt, "latchmail.attempt", "1"),
+        (request, "latchmail.outcome", "delivered"),
+        (request, "http.response.status_code", "204"),
+        (event_stream, "latchmail.outcome", "shutdown"),
+        (event_stream, "latchmail.events", "1"),
+        (named("watch mailbox"), "latchmail.outcome", "opened"),
+    ] {
+        assert_eq!(attribute(span, key).as_deref(), Some(value), "{span:#?}");
     }
+    // The stream is in the trace of the request that opened it.
+    let of_stream = |span: &&Span| span.trace_id == event_stream.trace_id;
+    let mut of_stream = spans.iter().filter(of_stream);
+    assert!(of_stream.any(|span| span.name == "GET /api/v1/mail/events"));
+    assert_without_personal_data(&spans, &secrets);
 }
 
 #[tokio::test]

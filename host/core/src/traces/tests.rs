@@ -112,3 +112,18 @@ async fn a_tracer_without_a_sink_passes_the_trace_on() {
     assert_eq!(trace.scope(async { current() }).await, Some(received));
     assert_eq!(current(), None);
 }
+
+#[tokio::test]
+async fn work_without_a_request_has_a_trace_of_its_own() {
+    let (tracer, finished) = recording(1.0);
+    let (trace, work) = tracer.begin_work(|| "work".into());
+    let work = async move {
+        drop(start("part"));
+        drop(work);
+    };
+    trace.scope(work).await;
+    let span = by_name(&finished);
+    let (work, part) = (span("work"), span("part"));
+    assert_eq!((work.kind, work.parent), (Kind::Internal, None));
+    assert_eq!((part.trace_id, part.parent), (work.trace_id, Some(work.id)));
+}

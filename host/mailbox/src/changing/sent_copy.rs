@@ -57,7 +57,7 @@ impl Changer {
             received_at: None,
             bytes: message,
         };
-        if !retry_read!(lease, session => session.begin_append(copy.clone())) {
+        if !retry_read!(lease, session => session.begin_append(copy.clone(), false)) {
             return Ok(None);
         }
         Ok(Some(UploadedCopy {
@@ -95,7 +95,7 @@ impl Changer {
             bytes: message,
         };
         let session = lease.current_session()?;
-        if session.begin_append(copy).await? && session.end_append().await?.is_some() {
+        if session.begin_append(copy, false).await? && session.end_append(None).await?.is_some() {
             return Ok(());
         }
         Err(no_folder())
@@ -110,7 +110,7 @@ impl UploadedCopy {
     /// Returns an [`Error`] if the operation fails.
     pub(crate) async fn store(mut self) -> Result<Option<String>, Error> {
         let session = self.lease.current_session()?;
-        if session.end_append().await?.is_some() {
+        if session.end_append(None).await?.is_some() {
             return Ok(Some(self.path.to_string()));
         }
         self.changer.sent_folders.remove(&self.account);

@@ -8,7 +8,7 @@ use latchmail_core::message_number::{MessageNumber, Uid};
 use latchmail_core::permissions::Right;
 use latchmail_imap::flag::Flag;
 use latchmail_imap::list::POSITIONS;
-use latchmail_imap::{Appended, MessageRef, NewMessage, header_fields};
+use latchmail_imap::{Appended, MessageRef, NewMessage, Stored, header_fields};
 use latchmail_mime::Header;
 
 use super::content::Identity;
@@ -211,16 +211,19 @@ impl Drafts {
             received_at: None,
             bytes: message.clone(),
         };
-        if !retry_read!(lease, session => session.begin_append(new.clone())) {
+        if !retry_read!(lease, session => session.begin_append(new.clone(), false)) {
             return Ok(None);
         }
-        let stored = lease.current_session()?.end_append().await;
+        let stored = lease.current_session()?.end_append(None).await;
         let stored = stored.map_err(change_error);
         drop(lease);
         let why = match stored {
             Ok(None) => return Ok(None),
-            Ok(Some(Some(appended))) => return Ok(Some(appended)),
-            Ok(Some(None)) => "the mail server does not report the UID".to_owned(),
+            Ok(Some(Stored {
+                location: Some(appended),
+                ..
+            })) => return Ok(Some(appended)),
+            Ok(Some(_)) => "the mail server does not report the UID".to_owned(),
             Err(MailboxError::Unknown(why)) => why,
             Err(error) => return Err(error),
         };

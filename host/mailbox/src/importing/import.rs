@@ -10,10 +10,11 @@ use latchmail_core::message_number::{MessageNumber, Uid};
 use latchmail_core::permissions::Right;
 use latchmail_directory::Directory;
 use latchmail_directory::imports::{Import as Record, NewImport, RETENTION};
+use latchmail_directory::message_index::StoredMessage;
 use latchmail_directory::sendings::Key;
 use latchmail_imap::flag::Flag;
 use latchmail_imap::list::POSITIONS;
-use latchmail_imap::{MessageRef, NewMessage, Opened};
+use latchmail_imap::{Connector, Fetched, MessageRef, NewMessage, Opened, Stored};
 use latchmail_mime as mime;
 use sha2::{Digest as _, Sha256};
 use tokio::time::sleep;
@@ -24,17 +25,23 @@ use super::result::{Error, Imported};
 use crate::access::Access;
 use crate::blocking;
 use crate::changing::commands::change_error;
+use crate::connections::pool::Lease;
 use crate::connections::retry::retry_read;
 use crate::error::{Error as MailboxError, log_failure};
 use crate::folders::path::normalize_path;
 use crate::folders::rights::Decision;
 use crate::idempotency::{KeysInUse, in_progress, other_message, stored_key};
 use crate::mail::Mail;
-use crate::message::identity::{header_identity, identity};
+use crate::message::identity::{Identity, header_identity, identity};
 
 /// Maximum duration of an import. An import of another host that began within this time counts as
 /// in progress, as long as the host runs.
 const MAX_DURATION: Duration = Duration::from_mins(3);
+
+/// Factor by which [`check`] is faster for each byte than the work for which
+/// [`blocking::run_sized`] is made. To move the other tasks to another thread takes longer than the
+/// check of a message of 20 kB.
+const CHECK_SPEED: usize = 64;
 
 /// Delays between the searches for a message after a connection failed.
 const LOOKUP_DELAYS: [Duration; 3] = [
@@ -120,7 +127,7 @@ impl Importer {
         key: Option<&str>,
     ) -> Result<Option<Imported>, Error> {
         let message = import.message.clone();
-        blocking::run_sized(message.len(), move || check(&message))
+        blocking::run_sized(message.len() / CHECK_SPEED, move || check(&message))
             .await
             .map_err(MailboxError::Internal)??;
         let key = key.map(|key| stored_key(access, key));
@@ -188,9 +195,10 @@ impl Importer {
         {
             return Err(Error::Conflict(in_progress()));
         }
-        let Some(current) = self.folder_state(access, import).await? else {
+        let Some((current, lease)) = self.folder_state(access, import).await? else {
             return Ok(None);
         };
+        drop(lease);
         let imports = &self.directory.imports;
         if !imports.resume(key, earlier, &self.process, now).await? {
             return Err(Error::Conflict(in_progress()));
@@ -204,15 +212,14 @@ impl Importer {
         };
         match found {
             Ok(Found::Stored(uid)) => {
-                let number = self.number(access, import, current, uid).await;
-                let number = self.finish(Some(key), number).await?;
-                Ok(Some(imported(import, number, true)))
+                let stored = (uid, None);
+                let number = self.number(access, import, current, stored, Some(key), None);
+                Ok(Some(imported(import, number.await?, true)))
             }
-            Ok(Found::Missing) => self.store(access, import, before, Some(key)).await,
+            Ok(Found::Missing) => self.store(access, import, before, Some(key), None).await,
             Ok(Found::Unknown) => {
                 let why = "the stored message cannot be found";
-                self.finish(Some(key), Err(unknown(why.into()))).await?;
-                Ok(None)
+                Err(self.failed(Some(key), unknown(why.into())).await)
             }
             // The earlier outcome is still unknown.
             Err(error) => {
@@ -229,7 +236,7 @@ impl Importer {
         import: &Import,
         record: Option<(&Key, &[u8])>,
     ) -> Result<Option<Imported>, Error> {
-        let Some(state) = self.folder_state(access, import).await? else {
+        let Some((state, lease)) = self.folder_state(access, import).await? else {
             return Ok(None);
         };
         if let Some((key, fingerprint)) = record {
@@ -244,17 +251,18 @@ impl Importer {
                 return Err(Error::Conflict(in_progress()));
             }
         }
-        self.store(access, import, state, record.map(|(key, _)| key))
-            .await
+        let key = record.map(|(key, _)| key);
+        self.store(access, import, state, key, Some(lease)).await
     }
 
-    /// Returns the UIDVALIDITY and the UIDNEXT of the folder. Returns `None` if the folder does not
-    /// exist, or if the caller must not learn that it exists.
+    /// Returns the UIDVALIDITY and the UIDNEXT of the folder, and the connection that has read
+    /// them. Returns `None` if the folder does not exist, or if the caller must not learn that it
+    /// exists.
     async fn folder_state(
         &self,
         access: &Access,
         import: &Import,
-    ) -> Result<Option<(u32, u32)>, MailboxError> {
+    ) -> Result<Option<((u32, u32), Lease<Connector>)>, MailboxError> {
         let (folders, path) = (&self.mail.folders, import.path());
         folders.ensure_indexed(access).await?;
         // APPEND contains the name of the folder. Another client could have renamed the folder, so
@@ -271,10 +279,13 @@ impl Importer {
             return Ok(None);
         };
         let allowed = folder_access.authorize(path, status.uid_validity, Right::MailWrite);
-        Ok((allowed == Decision::Allowed).then_some((status.uid_validity, status.uid_next)))
+        let state = (status.uid_validity, status.uid_next);
+        Ok((allowed == Decision::Allowed).then_some((state, lease)))
     }
 
     /// Uploads and stores the message. `state` is the state of the folder before the import.
+    /// `lease` is the connection that has just read this state. It is `None` if an earlier request
+    /// has read the state.
     ///
     /// The message has a number only after another request can already read it. Therefore its
     /// header is marked before, if the results of checks depend on the header alone.
@@ -284,32 +295,45 @@ impl Importer {
         import: &Import,
         state: (u32, u32),
         key: Option<&Key>,
+        lease: Option<Lease<Connector>>,
     ) -> Result<Option<Imported>, Error> {
-        if !self.mail.reading.trusts_headers() {
-            return self.store_marked(access, import, state, key).await;
+        let imports = &self.directory.imports;
+        let header = self.mail.reading.trusts_headers().then(|| {
+            let (header, _) = mime::split(&import.message);
+            header_identity(header)
+        });
+        if let Some(header) = header {
+            imports.begin_mark(&access.account, header).await?;
         }
-        let (header, _) = mime::split(&import.message);
-        let (header, imports) = (header_identity(header), &self.directory.imports);
-        imports.begin_mark(&access.account, header).await?;
-        let stored = self.store_marked(access, import, state, key).await;
-        if !matches!(&stored, Err(Error::Mailbox(MailboxError::Unknown(_)))) {
+        let stored = self
+            .store_marked(access, import, state, key, lease, header)
+            .await;
+        // The mark of a message with a number has ended. If the outcome is unknown, the mark
+        // remains.
+        let keeps_mark = matches!(
+            &stored,
+            Ok(Some(_)) | Err(Error::Mailbox(MailboxError::Unknown(_)))
+        );
+        if let Some(header) = header.filter(|_| !keeps_mark) {
             log_failure(imports.end_mark(&access.account, header).await);
         }
         stored
     }
 
+    /// Stores the message. If the message gets a number, ends the mark of `header`.
     async fn store_marked(
         &self,
         access: &Access,
         import: &Import,
         state: (u32, u32),
         key: Option<&Key>,
+        lease: Option<Lease<Connector>>,
+        header: Option<Identity>,
     ) -> Result<Option<Imported>, Error> {
-        match self.append(access, import, state).await {
-            Ok(Some(uid)) => {
-                let number = self.number(access, import, state, uid).await;
-                let number = self.finish(key, number).await?;
-                Ok(Some(imported(import, number, false)))
+        match self.append(access, import, state, lease).await {
+            Ok(Some(stored)) => {
+                let number = self.number(access, import, state, stored, key, header);
+                Ok(Some(imported(import, number.await?, false)))
             }
             Ok(None) => {
                 if let Some(key) = key {
@@ -317,31 +341,35 @@ impl Importer {
                 }
                 Ok(None)
             }
-            Err(error) => {
-                self.finish(key, Err(error)).await?;
-                Ok(None)
-            }
+            Err(error) => Err(self.failed(key, error).await),
         }
     }
 
-    /// Stores the message with APPEND. Returns its UID, or `None` if the folder does not exist. If
-    /// the connection fails while the mail server stores the message, looks for the message.
+    /// Stores the message with APPEND. Returns its UID, and the data from which its identity is
+    /// computed, if the data was read with the same command. Returns `None` if the folder does not
+    /// exist. If the connection fails while the mail server stores the message, looks for the
+    /// message.
     async fn append(
         &self,
         access: &Access,
         import: &Import,
         state: (u32, u32),
-    ) -> Result<Option<Uid>, Error> {
+        lease: Option<Lease<Connector>>,
+    ) -> Result<Option<(Uid, Option<Fetched>)>, Error> {
         let new = NewMessage {
             path: import.path(),
             flags: &import.flags,
             received_at: import.received_at,
             bytes: import.message.clone(),
         };
-        let connections = &self.mail.context.connections;
-        let mut lease = connections.lease(access, None).await.map_err(Error::from)?;
+        let has_replied = lease.is_some();
+        let mut lease = match lease {
+            Some(lease) => lease,
+            None => self.mail.context.connections.lease(access, None).await?,
+        };
         let begun = async {
-            let begun = retry_read!(lease, session => session.begin_append(new.clone()));
+            let begun =
+                retry_read!(lease, session => session.begin_append(new.clone(), has_replied));
             Ok::<_, MailboxError>(begun)
         };
         if !begun.await? {
@@ -349,16 +377,22 @@ impl Importer {
         }
         let stored = async {
             let session = lease.current_session()?;
-            session.end_append().await.map_err(change_error)
+            session
+                .end_append(Some(state.1))
+                .await
+                .map_err(change_error)
         };
         let stored = stored.await;
         drop(lease);
         match stored {
             Ok(None) => Ok(None),
-            Ok(Some(Some(appended))) if appended.uid_validity == state.0 => Ok(Some(appended.uid)),
+            Ok(Some(Stored {
+                location: Some(location),
+                message,
+            })) if location.uid_validity == state.0 => Ok(Some((location.uid, message))),
             // The server does not report the UID, or another folder has replaced the folder.
             Ok(Some(_)) => match self.find_stored(access, import, state).await {
-                Ok(Found::Stored(uid)) => Ok(Some(uid)),
+                Ok(Found::Stored(uid)) => Ok(Some((uid, None))),
                 Ok(Found::Missing | Found::Unknown) => {
                     Err(unknown("the stored message cannot be found".into()))
                 }
@@ -368,7 +402,7 @@ impl Importer {
             },
             Err(MailboxError::Unknown(why)) => {
                 match self.find_repeatedly(access, import, state).await {
-                    Ok(Found::Stored(uid)) => Ok(Some(uid)),
+                    Ok(Found::Stored(uid)) => Ok(Some((uid, None))),
                     _ => Err(unknown(why)),
                 }
             }
@@ -408,46 +442,85 @@ impl Importer {
         Ok(retry_read!(lease, session => find(session, path, state, message, content)))
     }
 
-    /// Returns the number of the stored message. Records first that the message was imported.
+    /// Returns the number of a stored message. `stored` is a result of [`Self::append`]. Records
+    /// that the message was imported, its number, and the outcome of the import with this key. Ends
+    /// the mark of `header`.
     async fn number(
         &self,
         access: &Access,
         import: &Import,
-        (uid_validity, uid_next): (u32, u32),
-        uid: Uid,
+        state: (u32, u32),
+        stored: (Uid, Option<Fetched>),
+        key: Option<&Key>,
+        header: Option<Identity>,
     ) -> Result<MessageNumber, Error> {
-        let number = self.assign_number(access, import, uid_validity, uid_next, uid);
+        let number = self.assign_number(access, import, state, stored, key, header);
         // The message is stored, so the result of a failure is unknown to the client.
-        number.await.map_err(|error| match error {
-            MailboxError::Unknown(why) => unknown(why),
-            error => unknown(format!("a stored message has no number: {error}")),
-        })
+        let why = match number.await {
+            Ok(number) => return Ok(number),
+            Err(MailboxError::Unknown(why)) => why,
+            Err(error) => format!("a stored message has no number: {error}"),
+        };
+        Err(self.failed(key, unknown(why)).await)
     }
 
     async fn assign_number(
         &self,
         access: &Access,
         import: &Import,
-        uid_validity: u32,
-        uid_next: u32,
-        uid: Uid,
+        state: (u32, u32),
+        (uid, fetched): (Uid, Option<Fetched>),
+        key: Option<&Key>,
+        header: Option<Identity>,
     ) -> Result<MessageNumber, MailboxError> {
-        let (context, path) = (&self.mail.context, import.path());
-        let at = MessageRef {
+        let (context, path, uid_validity) = (&self.mail.context, import.path(), state.0);
+        let fetched = if let Some(fetched) = fetched {
+            fetched
+        } else {
+            let at = MessageRef {
+                path,
+                uid_validity,
+                uid,
+            };
+            let mut lease = context.connections.lease(access, Some(path)).await?;
+            let fetched = retry_read!(lease, session => session.identities_at(&[at]));
+            let mut fetched = fetched.unwrap_or_default().into_iter();
+            let found = fetched.find(|message| message.uid == uid);
+            found.ok_or_else(gone)?
+        };
+        let message = StoredMessage {
             path,
             uid_validity,
-            uid,
+            imap_uid: uid,
+            identity: identity(&fetched),
         };
-        let mut lease = context.connections.lease(access, Some(path)).await?;
-        let fetched = retry_read!(lease, session => session.identities_at(&[at]));
-        drop(lease);
-        let fetched = fetched.unwrap_or_default();
-        let found = fetched.iter().find(|message| message.uid == uid);
-        let gone = || MailboxError::Internal("another client removed the message".into());
-        let identity = identity(found.ok_or_else(gone)?);
-        let now = self.clock.now();
-        let account = &access.account;
-        self.directory.imports.mark(account, identity, now).await?;
+        let (account, imports) = (&access.account, &self.directory.imports);
+        let numbered = imports.number(account, &message, key, header, self.clock.now());
+        let number = match numbered.await? {
+            Some(number) => number,
+            None => {
+                self.reconciled_number(access, &message, state, key, header)
+                    .await?
+            }
+        };
+        // Another request could have cached the location before the mark was written.
+        context.cache.remove_location(account, number);
+        Ok(number)
+    }
+
+    /// Works like [`Self::assign_number`], for a message that can be a copy or a moved message, or
+    /// whose folder is not in the message index. Records first that the message was imported.
+    async fn reconciled_number(
+        &self,
+        access: &Access,
+        message: &StoredMessage<'_>,
+        (uid_validity, uid_next): (u32, u32),
+        key: Option<&Key>,
+        header: Option<Identity>,
+    ) -> Result<MessageNumber, MailboxError> {
+        let (account, imports) = (&access.account, &self.directory.imports);
+        let (uid, identity) = (message.imap_uid, message.identity);
+        imports.mark(account, identity, self.clock.now()).await?;
         let opened = Opened {
             exists: 0,
             uid_validity,
@@ -455,31 +528,30 @@ impl Importer {
         };
         let numbers = &self.mail.numbers;
         let assigned = numbers
-            .of_messages(access, path, opened, &[(uid, identity)])
+            .of_messages(access, message.path, opened, &[(uid, identity)])
             .await?;
         let number = assigned.get(&uid).copied().ok_or_else(gone)?;
-        // Another request could have cached the location before the mark was written.
-        context.cache.remove_location(account, number);
+        if let Some(key) = key {
+            log_failure(imports.stored(key, number).await);
+        }
+        if let Some(header) = header {
+            log_failure(imports.end_mark(account, header).await);
+        }
         Ok(number)
     }
 
-    /// Records the outcome of the import with this key.
-    async fn finish(
-        &self,
-        key: Option<&Key>,
-        outcome: Result<MessageNumber, Error>,
-    ) -> Result<MessageNumber, Error> {
+    /// Records that the import with this key has failed. Returns `error`.
+    async fn failed(&self, key: Option<&Key>, error: Error) -> Error {
         if let Some(key) = key {
             let imports = &self.directory.imports;
-            log_failure(match &outcome {
-                Ok(number) => imports.stored(key, *number).await,
-                Err(Error::Mailbox(MailboxError::Unknown(_))) => {
+            log_failure(match &error {
+                Error::Mailbox(MailboxError::Unknown(_)) => {
                     imports.set_unknown(key, &self.process).await
                 }
-                Err(_) => imports.release(key, &self.process).await,
+                _ => imports.release(key, &self.process).await,
             });
         }
-        outcome
+        error
     }
 }
 
@@ -493,4 +565,8 @@ fn imported(import: &Import, number: MessageNumber, replayed: bool) -> Imported 
 
 fn unknown(why: String) -> Error {
     Error::Mailbox(MailboxError::Unknown(why))
+}
+
+fn gone() -> MailboxError {
+    MailboxError::Internal("another client removed the message".into())
 }

@@ -77,7 +77,7 @@ fn files(folder: &Path) -> BTreeMap<String, (u64, Option<SystemTime>)> {
 #[tokio::test]
 async fn all_checks_succeed_while_the_service_runs_and_while_it_is_stopped() {
     let dns = dns_with_records("first.test").await;
-    let mut service = setup(&dns, "").with_notices().start().await;
+    let mut service = setup(&dns, "").with_mail().start().await;
     for _ in 0..2 {
         let output = doctor(&service).await;
         assert!(failed_checks(&output).is_empty(), "{output:?}");

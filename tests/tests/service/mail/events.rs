@@ -23,7 +23,7 @@ use serde_json::json;
 const MORE_THAN_A_PAGE: usize = 120;
 
 async fn service() -> Service {
-    Setup::default().with_notices().start().await
+    Service::with_mail().await
 }
 
 /// Moves a message as another IMAP client does.
@@ -91,7 +91,8 @@ async fn changes_by_another_client_are_events() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_notices_a_connection_reports_changes() {
-    let service = Service::with_mail().await;
+    let setup = Setup::default().with_mail().without_notices();
+    let service = setup.start().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
     let mut stream = EventStream::open(&ada, "").await;

@@ -8,19 +8,22 @@ use latchmail_tests::{
 use serde_json::json;
 use tokio::time::timeout;
 
-use super::service;
 use crate::accounts::sharing::rules::Grant;
 use crate::accounts::sharing::shared_mailbox::SharedMailbox;
 
-/// The time within which a stream must end after the right has ended. The service needs less than a
-/// second on an idle machine, but tests run at the same time as others. The time is shorter than
-/// the interval of cursors (20 s) and of checks (30 s), so an end that wakes no stream fails the
-/// test.
-const END_TIMEOUT: Duration = Duration::from_secs(10);
+/// The time within which the service must notice that a client has closed a stream. The time is
+/// shorter than the interval of cursors (20 s), because sending a cursor fails too.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
-async fn end(stream: &mut EventStream) -> String {
-    let ended = timeout(END_TIMEOUT, stream.end()).await;
-    ended.expect("the stream did not end")
+/// Starts a service that does not check mailboxes without a notice while a test runs. So a stream
+/// without a change ends only if the end of the rights wakes the stream. A test in
+/// `latchmail-events` shows that a stream that is woken ends at once.
+async fn service() -> Service {
+    Setup::default()
+        .with("events.check_interval = 3600")
+        .with_notices()
+        .start()
+        .await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -41,7 +44,7 @@ async fn a_token_needs_the_scope_and_its_revocation_ends_the_stream() {
     ada.send(&format!("DELETE /api/v1/tokens/{id}"))
         .await
         .succeeds(200);
-    assert_eq!(end(&mut stream).await, "revoked");
+    assert_eq!(stream.end().await, "revoked");
     // The stream of the session continues.
     let mut client = imap(&ada).await;
     append_message(&mut client, "INBOX", "One").await;
@@ -52,15 +55,41 @@ async fn a_token_needs_the_scope_and_its_revocation_ends_the_stream() {
 async fn a_stream_ends_when_its_token_expires() {
     let service = service().await;
     let ada = service.person("ada").await;
+    let mut client = imap(&ada).await;
     let body = json!({ "label": "short", "scopes": ["mail:read"], "expiresInDays": 1 });
     let token = ada.post("/api/v1/tokens", &body).await.succeeds(201);
     service.clock.advance(Duration::from_mins(24 * 60 - 1));
     let request = service.request("GET /api/v1/mail/events");
     let request = request.bearer_auth(token["token"].as_str().unwrap());
     let mut stream = EventStream::of(request).await;
-    // The stream ends before the next check of the mailbox, and without a change.
     service.clock.advance(Duration::from_mins(1));
-    assert_eq!(end(&mut stream).await, "revoked");
+    // The clock of the service does not wake the stream. The rights are checked before the change
+    // is sent.
+    append_message(&mut client, "INBOX", "One").await;
+    assert_eq!(stream.end().await, "revoked");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_contains_no_event_after_the_end_of_its_credential() {
+    let service = service().await;
+    let ada = service.person("ada").await;
+    let mut client = imap(&ada).await;
+    for (method, path, end) in [
+        ("DELETE", "tokens", ""),
+        ("POST", "profile/grants", "/suspend"),
+    ] {
+        let token = ada.token(&["mail:read"]).await;
+        let request = service.request("GET /api/v1/mail/events");
+        let request = request.bearer_auth(token["token"].as_str().unwrap());
+        let mut stream = EventStream::of(request).await;
+        append_message(&mut client, "INBOX", "Before").await;
+        assert_eq!(stream.next().await.kind, "message.created");
+        let id = token["id"].as_str().unwrap();
+        let line = format!("{method} /api/v1/{path}/{id}{end}");
+        ada.send(&line).await.succeeds(200);
+        append_message(&mut client, "INBOX", "After").await;
+        assert_eq!(stream.end().await, "revoked");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -74,7 +103,7 @@ async fn a_suspension_of_a_token_ends_its_stream() {
     let id = token["id"].as_str().unwrap();
     let line = format!("POST /api/v1/profile/grants/{id}/suspend");
     ada.send(&line).await.succeeds(200);
-    assert_eq!(end(&mut stream).await, "revoked");
+    assert_eq!(stream.end().await, "revoked");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -84,7 +113,7 @@ async fn a_stream_ends_when_its_account_is_disabled() {
     let mut stream = EventStream::open(&ada, "").await;
     let verb = format!("account disable {}", ada.address);
     service.operator(&verb, "").await.succeeds();
-    assert_eq!(end(&mut stream).await, "revoked");
+    assert_eq!(stream.end().await, "revoked");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -94,7 +123,7 @@ async fn a_sign_out_ends_the_streams_of_sessions() {
     let mut stream = EventStream::open(&ada, "").await;
     let body = json!({ "refreshToken": ada.refresh });
     ada.post("/api/v1/auth/logout", &body).await.succeeds(200);
-    assert_eq!(end(&mut stream).await, "revoked");
+    assert_eq!(stream.end().await, "revoked");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -104,7 +133,7 @@ async fn a_stop_of_the_service_ends_streams() {
         let ada = service.person("ada").await;
         EventStream::open(&ada, "").await
     };
-    let ((), reason) = tokio::join!(service.stop(), end(&mut stream));
+    let ((), reason) = tokio::join!(service.stop(), stream.end());
     assert_eq!(reason, "shutdown");
 }
 
@@ -138,25 +167,25 @@ async fn a_member_gets_the_events_of_granted_folders_only() {
     let granted = shared
         .grant(&Grant::on("folder", &beta, &["mail:read"]))
         .await;
-    assert_eq!(end(&mut stream).await, "rights_changed");
+    assert_eq!(stream.end().await, "rights_changed");
     let line = shared.within(&format!("GET /api/v1/mail/events?since={cursor}"));
     shared.bob.send(&line).await.fails(410, "Cursor expired");
     let mut stream = open(&shared).await;
     shared.revoke(&granted).await;
-    assert_eq!(end(&mut stream).await, "rights_changed");
+    assert_eq!(stream.end().await, "rights_changed");
 
     let mut stream = open(&shared).await;
     let bob = shared.member(&shared.bob).await;
     let line = format!("DELETE /api/v1/teams/{}/members/{bob}", shared.mailbox);
     shared.ada.send(&line).await.succeeds(200);
-    assert_eq!(end(&mut stream).await, "revoked");
+    assert_eq!(stream.end().await, "revoked");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn streams_are_limited_and_a_closed_stream_frees_its_place() {
     let service = Setup::default()
         .with("events.streams_per_credential = 2")
-        .with_notices()
+        .with_mail()
         .start()
         .await;
     let ada = service.person("ada").await;
@@ -174,14 +203,14 @@ async fn streams_are_limited_and_a_closed_stream_frees_its_place() {
     let freed = latchmail_tests::wait_until("a place is free", async || {
         stream_status(&service, &ada.access).await == 200
     });
-    timeout(END_TIMEOUT, freed).await.unwrap();
+    timeout(CLOSE_TIMEOUT, freed).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pages_of_other_origins_can_open_and_continue_streams() {
     let service = Setup::default()
         .with("cors_origins = ['https://app.example']\nevents.streams_per_credential = 1")
-        .with_notices()
+        .with_mail()
         .start()
         .await;
     let ada = service.person("ada").await;
@@ -218,7 +247,7 @@ async fn pages_of_other_origins_can_open_and_continue_streams() {
 async fn streams_leave_connections_for_other_requests() {
     let service = Setup::default()
         .with("http.max_connections = 8")
-        .with_notices()
+        .with_mail()
         .start()
         .await;
     let ada = service.person("ada").await;

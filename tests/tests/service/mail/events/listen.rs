@@ -82,7 +82,7 @@ fn text(token: &Value) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_gets_the_events_that_a_webhook_gets() {
     let receiver = Receiver::start().await;
-    let setup = Setup::default().with(&receiver.setting()).with_notices();
+    let setup = Setup::default().with(&receiver.setting()).with_mail();
     let service = setup.start().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;

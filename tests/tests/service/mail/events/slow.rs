@@ -40,7 +40,7 @@ async fn change_all_flags(client: &mut Imap, command: &str) {
 async fn a_client_that_does_not_read_is_disconnected_and_delays_no_other() {
     let service = Setup::default()
         .with("http.idle_timeout = 2\nevents.streams_per_credential = 2")
-        .with_notices()
+        .with_mail()
         .start()
         .await;
     let ada = service.person("ada").await;

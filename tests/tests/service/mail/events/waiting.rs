@@ -11,7 +11,7 @@ const CHANGES: &str = "GET /api/v1/mail/changes";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_waits_for_the_first_change() {
-    let service = Setup::default().with(METRICS).with_notices().start().await;
+    let service = Setup::default().with(METRICS).with_mail().start().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
     let cursor = ada.send(CHANGES).await.succeeds(200)["cursor"].clone();
