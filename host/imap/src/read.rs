@@ -110,14 +110,8 @@ impl Session {
         message: MessageRef<'_>,
         command: &str,
     ) -> Result<Option<Fetched>, Error> {
-        if self.has_inbox_open(message.path, message.uid_validity) {
-            let found = self
-                .selected_folder()?
-                .fetch_in_open_inbox(message.uid, command)
-                .await?;
-            if found.is_some() {
-                return Ok(found);
-            }
+        if let Some(found) = fetch_in_inbox(self, message, command).await? {
+            return Ok(Some(found));
         }
         let opening = self
             .open_path(OpenMode::Examine, message.path, Some(command))
@@ -136,6 +130,39 @@ impl Session {
             _ => Err(Error::Protocol("the server rejected FETCH with BAD".into())),
         }
     }
+}
+
+/// Runs a FETCH for `message` if the message is in INBOX and INBOX is open. Otherwise returns
+/// `None`. Also returns `None` if [`SelectedFolder::fetch_in_open_inbox`] does so. Then the caller
+/// must open the folder.
+async fn fetch_in_inbox(
+    session: &mut Session,
+    message: MessageRef<'_>,
+    command: &str,
+) -> Result<Option<Fetched>, Error> {
+    if !session.has_inbox_open(message.path, message.uid_validity) {
+        return Ok(None);
+    }
+    let mut inbox = session.selected_folder()?;
+    inbox.fetch_in_open_inbox(message.uid, command).await
+}
+
+/// Returns the first `bytes` bytes of a message. Returns `None` if the message does not exist.
+/// Needs one round trip, or two if INBOX is open but does not contain the message.
+///
+/// # Errors
+/// Returns an [`Error`] if the command fails.
+pub async fn beginning(
+    session: &mut Session,
+    message: MessageRef<'_>,
+    bytes: usize,
+) -> Result<Option<Fetched>, Error> {
+    let command = fetch::beginnings(&[message.uid], bytes);
+    if let Some(found) = fetch_in_inbox(session, message, &command).await? {
+        return Ok(Some(found));
+    }
+    let fetched = session.beginnings_at(&[message], bytes).await?;
+    Ok(fetched.into_iter().find(|f| f.uid == message.uid))
 }
 
 /// Returns the header fields `names` of messages, limited to `bytes` bytes for each message. The
@@ -371,6 +398,21 @@ mod tests {
     fn a_message_is_read_from_the_open_inbox_without_opening_it_again() {
         let message = read_twice(&["", FETCH]).unwrap().unwrap();
         assert_eq!(&message.whole[..], b"abcd");
+    }
+
+    #[test]
+    fn the_beginning_is_read_from_the_open_inbox_or_after_opening_it() {
+        let read = |replies: &[&str]| {
+            let mut session = session(replies);
+            let mut beginning = || block_on(super::beginning(&mut session, MESSAGE, 4)).unwrap();
+            assert_eq!(&beginning().unwrap().whole[..], b"abcd");
+            beginning().map(|message| message.whole)
+        };
+        assert_eq!(&read(&[EXAMINE, FETCH, "", FETCH]).unwrap()[..], b"abcd");
+        let removed = format!("{FETCH}* 2 EXPUNGE\r\n");
+        let first = [EXAMINE, FETCH, "", removed.as_str()];
+        assert_eq!(read(&[&first[..], &[EXAMINE, ""]].concat()), None);
+        assert!(read(&[&first[..], &[EXAMINE, FETCH]].concat()).is_some());
     }
 
     #[test]

@@ -56,9 +56,9 @@ impl Reader {
         let pool = &self.context.connections;
         let mut lease = pool.lease(access, Some(at.path)).await?;
         let fetched = retry_read!(lease, session =>
-            session.beginnings_at(&[at], bounds::DOWNLOAD_CHUNK));
+            latchmail_imap::beginning(session, at, bounds::DOWNLOAD_CHUNK));
         drop(lease);
-        let Some(message) = fetched.into_iter().find(|message| message.uid == at.uid) else {
+        let Some(message) = fetched else {
             return Ok(None);
         };
         let first = message.whole;
