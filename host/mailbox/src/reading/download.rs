@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::{fmt, mem};
 
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 use futures_util::stream::{self, BoxStream, StreamExt as _, TryStreamExt as _};
 use latchmail_core::traces::in_request;
 use latchmail_directory::message_index::Location;
@@ -114,13 +115,14 @@ impl Download {
     }
 
     /// Creates a download whose first chunk has been read. `first` begins at the start of
-    /// `section`.
+    /// `section`. `lease` has the folder of the message open, and reads the other chunks.
     pub(crate) async fn with_first(
         reader: Arc<MessageReader>,
         access: &Access,
         location: Arc<Location>,
         section: Section,
         first: Bytes,
+        lease: Lease<Connector>,
     ) -> Result<Self, Error> {
         let source = Source {
             reader,
@@ -128,8 +130,19 @@ impl Download {
             location,
             section,
         };
-        let mut reader = source.reader_at_start().await?;
+        let reader = source.reader_at_start().now_or_never();
+        let (mut reader, connection) = if let Some(reader) = reader {
+            (reader?, Connection::FolderOpen(lease))
+        } else {
+            // The downloads that have the permits need connections, so the connection must be
+            // released before the wait for a permit.
+            drop(lease);
+            (source.reader_at_start().await?, Connection::None)
+        };
         reader.position += first.len();
+        if !reader.is_done() {
+            reader.connection = connection;
+        }
         Ok(Self {
             source,
             started: Mutex::new(Some(Started { first, reader })),
@@ -331,15 +344,22 @@ impl Reader {
             Connection::FolderOpen(mut lease) => {
                 self.acquire_memory().await?;
                 let session = lease.session().await?;
-                let Some(bytes) = session
-                    .selected_folder()?
-                    .read_range(message.uid, &chunk)
-                    .await?
-                else {
-                    return Ok(None);
-                };
-                check_length(bytes.len(), chunk.len())?;
-                (bytes, Connection::FolderOpen(lease))
+                let mut folder = session.selected_folder()?;
+                if self.is_client_slow || chunk.end == end {
+                    let Some(bytes) = folder.read_range(message.uid, &chunk).await? else {
+                        return Ok(None);
+                    };
+                    check_length(bytes.len(), chunk.len())?;
+                    (bytes, Connection::FolderOpen(lease))
+                } else {
+                    let rest = self.position..end;
+                    let Some(length) = folder.start_stream(message.uid, &rest).await? else {
+                        return Ok(None);
+                    };
+                    check_length(length, rest.len())?;
+                    let bytes = session.next_bytes().await?;
+                    (bytes, Connection::Streaming(lease))
+                }
             }
             Connection::Streaming(mut lease) => {
                 let bytes = lease.current_session()?.next_bytes().await?;

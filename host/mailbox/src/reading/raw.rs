@@ -57,7 +57,6 @@ impl Reader {
         let mut lease = pool.lease(access, Some(at.path)).await?;
         let fetched = retry_read!(lease, session =>
             latchmail_imap::beginning(session, at, bounds::DOWNLOAD_CHUNK));
-        drop(lease);
         let Some(message) = fetched else {
             return Ok(None);
         };
@@ -88,6 +87,7 @@ impl Reader {
             Arc::clone(&location),
             section,
             first,
+            lease,
         );
         Ok(Some(RawMessage {
             subject,
