@@ -69,6 +69,7 @@ pub use read::{MessageRef, beginning, header_fields};
 pub use search::SearchKey;
 pub use selected::{Opened, Writable};
 pub use session::{SelectedFolder, Session};
+pub use stream::{end_stream, next_piece};
 pub use watch::Watch;
 
 /// The name of the inbox, which every mailbox has (RFC 3501, section 5.1).

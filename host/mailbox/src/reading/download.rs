@@ -18,7 +18,7 @@ use futures_util::FutureExt as _;
 use futures_util::stream::{self, BoxStream, StreamExt as _, TryStreamExt as _};
 use latchmail_core::traces::in_request;
 use latchmail_directory::message_index::Location;
-use latchmail_imap::Connector;
+use latchmail_imap::{Connector, end_stream, next_piece};
 use latchmail_mime::{Decoder, Encoding, Section};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
@@ -213,6 +213,9 @@ impl Source {
         let Some(first) = reader.next().await? else {
             return Ok(None);
         };
+        if reader.is_done() {
+            reader.end_stream().await;
+        }
         Ok(Some(Started { first, reader }))
     }
 
@@ -249,8 +252,22 @@ impl Reader {
         while self.wait_for_client(client).await && !self.is_done() {
             let chunk = self.next().await?.ok_or_else(message_deleted)?;
             client.send(Ok(chunk));
+            if self.is_done() {
+                self.end_stream().await;
+            }
         }
         Ok(())
+    }
+
+    /// Waits for the end of the command that sent the last bytes, and returns the connection. The
+    /// client has all bytes, so a failure only closes the connection.
+    async fn end_stream(&mut self) {
+        if let Connection::Streaming(mut lease) = mem::take(&mut self.connection)
+            && let Ok(session) = lease.current_session()
+            && let Err(error) = end_stream(session).await
+        {
+            tracing::debug!(%error, "the mail server did not end a download");
+        }
     }
 
     /// Acquires the memory for the next chunk. The caller must have leased a connection. Otherwise
@@ -325,7 +342,7 @@ impl Reader {
                 };
                 if let Some(length) = stream_length {
                     check_length(length, rest.len())?;
-                    let bytes = lease.current_session()?.next_bytes().await?;
+                    let (bytes, _) = next_piece(lease.current_session()?).await?;
                     (bytes, Connection::Streaming(lease))
                 } else {
                     // Request at least one byte, because IMAP has no empty range. The request also
@@ -357,17 +374,17 @@ impl Reader {
                         return Ok(None);
                     };
                     check_length(length, rest.len())?;
-                    let bytes = session.next_bytes().await?;
+                    let (bytes, _) = next_piece(session).await?;
                     (bytes, Connection::Streaming(lease))
                 }
             }
             Connection::Streaming(mut lease) => {
-                let bytes = lease.current_session()?.next_bytes().await?;
+                let (bytes, _) = next_piece(lease.current_session()?).await?;
                 (bytes, Connection::Streaming(lease))
             }
         };
         self.position += bytes.len();
-        if !self.is_done() {
+        if !self.is_done() || matches!(connection, Connection::Streaming(_)) {
             self.connection = connection;
         }
         Ok(Some(bytes))
