@@ -149,6 +149,19 @@ impl Download {
         })
     }
 
+    /// Requests the bytes after the first chunk, so that the mail server sends them while the
+    /// response begins. The connection closes if the bytes are not read.
+    ///
+    /// # Errors
+    /// Returns an [`Error`] if the operation fails.
+    pub(crate) async fn request_rest(&mut self) -> Result<(), Error> {
+        let started = self.started.get_mut();
+        match started.unwrap_or_else(PoisonError::into_inner) {
+            Some(started) => started.reader.request_rest().await,
+            None => Ok(()),
+        }
+    }
+
     /// Returns a part of the bytes as a stream. Returns `None` if the content is encoded, so that a
     /// part cannot be read alone. `range` must be within the content.
     #[must_use]
@@ -270,6 +283,26 @@ impl Reader {
         }
     }
 
+    /// Requests all further bytes with one command if a connection has the folder open. Otherwise
+    /// does nothing.
+    async fn request_rest(&mut self) -> Result<(), Error> {
+        let mut lease = match mem::take(&mut self.connection) {
+            Connection::FolderOpen(lease) => lease,
+            other => {
+                self.connection = other;
+                return Ok(());
+            }
+        };
+        self.acquire_memory().await?;
+        let rest = self.position..self.source.section.range.end;
+        let uid = message_ref(&self.source.location).uid;
+        let session = lease.session().await?;
+        let length = session.selected_folder()?.start_stream(uid, &rest).await?;
+        check_length(length.ok_or_else(message_deleted)?, rest.len())?;
+        self.connection = Connection::Streaming(lease);
+        Ok(())
+    }
+
     /// Acquires the memory for the next chunk. The caller must have leased a connection. Otherwise
     /// downloads would occupy memory while they wait for a connection of the account.
     async fn acquire_memory(&mut self) -> Result<(), Error> {
@@ -328,6 +361,9 @@ impl Reader {
         let chunk = self.position..end.min(self.position + bounds::DOWNLOAD_CHUNK);
         let location = Arc::clone(&self.source.location);
         let message = message_ref(&location);
+        if !self.is_client_slow && chunk.end != end {
+            self.request_rest().await?;
+        }
         let (bytes, connection) = match mem::take(&mut self.connection) {
             Connection::None => {
                 let access = &self.source.access;
@@ -361,22 +397,15 @@ impl Reader {
             Connection::FolderOpen(mut lease) => {
                 self.acquire_memory().await?;
                 let session = lease.session().await?;
-                let mut folder = session.selected_folder()?;
-                if self.is_client_slow || chunk.end == end {
-                    let Some(bytes) = folder.read_range(message.uid, &chunk).await? else {
-                        return Ok(None);
-                    };
-                    check_length(bytes.len(), chunk.len())?;
-                    (bytes, Connection::FolderOpen(lease))
-                } else {
-                    let rest = self.position..end;
-                    let Some(length) = folder.start_stream(message.uid, &rest).await? else {
-                        return Ok(None);
-                    };
-                    check_length(length, rest.len())?;
-                    let (bytes, _) = next_piece(session).await?;
-                    (bytes, Connection::Streaming(lease))
-                }
+                let Some(bytes) = session
+                    .selected_folder()?
+                    .read_range(message.uid, &chunk)
+                    .await?
+                else {
+                    return Ok(None);
+                };
+                check_length(bytes.len(), chunk.len())?;
+                (bytes, Connection::FolderOpen(lease))
             }
             Connection::Streaming(mut lease) => {
                 let (bytes, _) = next_piece(lease.current_session()?).await?;

@@ -28,7 +28,8 @@ pub struct RawMessage {
 
 impl Reader {
     /// Returns the message with this message number in its stored form. Returns `None` if the
-    /// message does not exist.
+    /// message does not exist. If `reads_all` is `true`, the caller will probably read all bytes,
+    /// so this function requests them from the mail server.
     ///
     /// # Errors
     /// Returns an [`Error`] if the operation fails.
@@ -36,10 +37,11 @@ impl Reader {
         self: &Arc<Self>,
         access: &Access,
         number: MessageNumber,
+        reads_all: bool,
     ) -> Result<Option<RawMessage>, Error> {
         let mut locations = self.numbers.locations(access, number);
         while let Some(location) = locations.next().await? {
-            let found = self.raw_at(access, location).await?;
+            let found = self.raw_at(access, location, reads_all).await?;
             if found.is_some() {
                 return Ok(found);
             }
@@ -51,6 +53,7 @@ impl Reader {
         self: &Arc<Self>,
         access: &Access,
         location: Arc<Location>,
+        reads_all: bool,
     ) -> Result<Option<RawMessage>, Error> {
         let at = message_ref(&location);
         let pool = &self.context.connections;
@@ -89,10 +92,14 @@ impl Reader {
             first,
             lease,
         );
+        let mut content = content.await?;
+        if reads_all {
+            content.request_rest().await?;
+        }
         Ok(Some(RawMessage {
             subject,
             size: size as u64,
-            content: content.await?,
+            content,
         }))
     }
 }

@@ -44,6 +44,8 @@ pub struct Call {
     /// The caller. `None` on a public route and during a call of `describe`.
     pub(super) caller: Option<Caller>,
     pub(super) origin: Origin,
+    /// Whether the request asks for a range of the content (RFC 9110, section 14.2).
+    pub(crate) has_range: bool,
     /// The number of lines that the module has logged in this call.
     pub(super) log_lines: u32,
     /// The number of passwords that the host has checked in this call.
@@ -86,6 +88,7 @@ impl Call {
             log,
             caller,
             origin,
+            has_range: false,
             log_lines: 0,
             password_checks: 0,
             code: None,
