@@ -24,6 +24,9 @@ pub struct MessageRef<'a> {
     pub uid: Uid,
 }
 
+/// Returns the messages whose requested data has arrived.
+type Messages = fn(Collected) -> Vec<Fetched>;
+
 impl Session {
     /// Returns a message, limited to [`super::bounds::FIRST`] bytes. Returns `None` if the message
     /// does not exist. Needs one round trip.
@@ -31,7 +34,8 @@ impl Session {
     /// # Errors
     /// Returns an [`Error`] if the command fails.
     pub async fn message(&mut self, message: MessageRef<'_>) -> Result<Option<Fetched>, Error> {
-        self.fetch_one(message, &fetch::whole(message.uid)).await
+        self.fetch_one(message, &fetch::whole(message.uid), Collected::with_body)
+            .await
     }
 
     /// Returns a range of bytes of a message. The result is shorter if the message ends within the
@@ -45,7 +49,11 @@ impl Session {
         range: &Range<usize>,
     ) -> Result<Option<Bytes>, Error> {
         let fetched = self
-            .fetch_one(message, &fetch::piece(message.uid, range))
+            .fetch_one(
+                message,
+                &fetch::piece(message.uid, range),
+                Collected::with_body,
+            )
             .await?;
         Ok(fetched.map(|fetched| fetched.whole))
     }
@@ -56,17 +64,31 @@ impl Session {
     /// # Errors
     /// Returns an [`Error`] if the command fails.
     pub async fn header_at(&mut self, message: MessageRef<'_>) -> Result<Option<Bytes>, Error> {
-        let fetched = self.fetch_one(message, &fetch::header(message.uid)).await?;
+        let command = fetch::header(message.uid);
+        let fetched = self.fetch_one(message, &command, Collected::with_body);
+        let fetched = fetched.await?;
         Ok(fetched.map(|fetched| fetched.header))
     }
 
-    /// Returns the flags of a message, and the header fields that determine its thread. Returns
-    /// `None` if the message does not exist. Needs one round trip.
+    /// Returns the flags of a message. If `with_header` is `true`, also returns the header fields
+    /// that determine its thread. Returns `None` if the message does not exist. Needs one round
+    /// trip.
     ///
     /// # Errors
     /// Returns an [`Error`] if the command fails.
-    pub async fn state_at(&mut self, message: MessageRef<'_>) -> Result<Option<Fetched>, Error> {
-        self.fetch_one(message, &fetch::state(message.uid, false))
+    pub async fn state_at(
+        &mut self,
+        message: MessageRef<'_>,
+        with_header: bool,
+    ) -> Result<Option<Fetched>, Error> {
+        if with_header {
+            let command = fetch::state(message.uid, false);
+            return self
+                .fetch_one(message, &command, Collected::with_body)
+                .await;
+        }
+        let command = fetch::flags_of(&[message.uid], false);
+        self.fetch_one(message, &command, Collected::with_flags)
             .await
     }
 
@@ -104,13 +126,15 @@ impl Session {
     }
 
     /// Runs a FETCH for `message` in its folder, in one round trip. Needs a second round trip if
-    /// INBOX is open but does not contain the message.
+    /// INBOX is open but does not contain the message. `messages` returns the messages whose
+    /// requested data has arrived.
     async fn fetch_one(
         &mut self,
         message: MessageRef<'_>,
         command: &str,
+        messages: Messages,
     ) -> Result<Option<Fetched>, Error> {
-        if let Some(found) = fetch_in_inbox(self, message, command).await? {
+        if let Some(found) = fetch_in_inbox(self, message, command, messages).await? {
             return Ok(Some(found));
         }
         let opening = self
@@ -122,13 +146,14 @@ impl Session {
         if opening.opened.uid_validity != message.uid_validity {
             return Ok(None);
         }
-        let mut fetched = opening.collected.with_body().into_iter();
-        let found = fetched.find(|f| f.uid == message.uid);
-        match opening.outcome.map(|o| o.status) {
-            // The server can respond with NO if another client has just expunged the message.
-            Some(Status::Ok | Status::No) => Ok(found),
-            _ => Err(Error::Protocol("the server rejected FETCH with BAD".into())),
-        }
+        let fetched = match opening.outcome.map(|o| o.status) {
+            Some(Status::Ok) => messages(opening.collected),
+            // The server can respond with NO if another client has just expunged the message. Then
+            // flags do not prove that the message exists (RFC 7162, section 3.2).
+            Some(Status::No) => opening.collected.with_body(),
+            _ => return Err(Error::Protocol("the server rejected FETCH with BAD".into())),
+        };
+        Ok(fetched.into_iter().find(|f| f.uid == message.uid))
     }
 }
 
@@ -139,12 +164,15 @@ async fn fetch_in_inbox(
     session: &mut Session,
     message: MessageRef<'_>,
     command: &str,
+    messages: Messages,
 ) -> Result<Option<Fetched>, Error> {
     if !session.has_inbox_open(message.path, message.uid_validity) {
         return Ok(None);
     }
     let mut inbox = session.selected_folder()?;
-    inbox.fetch_in_open_inbox(message.uid, command).await
+    inbox
+        .fetch_in_open_inbox(message.uid, command, messages)
+        .await
 }
 
 /// Returns the first `bytes` bytes of a message. Returns `None` if the message does not exist.
@@ -158,7 +186,7 @@ pub async fn beginning(
     bytes: usize,
 ) -> Result<Option<Fetched>, Error> {
     let command = fetch::beginnings(&[message.uid], bytes);
-    if let Some(found) = fetch_in_inbox(session, message, &command).await? {
+    if let Some(found) = fetch_in_inbox(session, message, &command, Collected::with_body).await? {
         return Ok(Some(found));
     }
     let fetched = session.beginnings_at(&[message], bytes).await?;
@@ -229,6 +257,7 @@ impl SelectedFolder<'_> {
         &mut self,
         uid: Uid,
         command: &str,
+        messages: Messages,
     ) -> Result<Option<Fetched>, Error> {
         let (mut collected, mut is_current) = (Collected::default(), true);
         let commands = ["NOOP".to_owned(), command.to_owned()];
@@ -252,7 +281,7 @@ impl SelectedFolder<'_> {
         if !(succeeded && is_current) {
             return Ok(None);
         }
-        Ok(collected.with_body().into_iter().find(|f| f.uid == uid))
+        Ok(messages(collected).into_iter().find(|f| f.uid == uid))
     }
 
     /// Returns `true` if STORE can depend on the MODSEQs of messages in the open folder.
@@ -413,6 +442,36 @@ mod tests {
         let first = [EXAMINE, FETCH, "", removed.as_str()];
         assert_eq!(read(&[&first[..], &[EXAMINE, ""]].concat()), None);
         assert!(read(&[&first[..], &[EXAMINE, FETCH]].concat()).is_some());
+    }
+
+    #[test]
+    fn flags_do_not_prove_that_a_message_exists_if_the_server_returns_no() {
+        const FLAGS: &str = "* 2 FETCH (UID 7 FLAGS (\\Seen))\r\n";
+        let read = |reply: &str| {
+            let mut session = session(&[EXAMINE, reply]);
+            block_on(session.state_at(MESSAGE, false)).unwrap()
+        };
+        assert_eq!(read(FLAGS).unwrap().flags, ["\\Seen"]);
+        assert!(read(&format!("{FLAGS}! NO expunged\r\n")).is_none());
+        assert!(read("").is_none());
+    }
+
+    #[test]
+    fn the_flags_of_a_removed_message_are_not_returned_from_the_open_inbox() {
+        let mut session = session(&[
+            EXAMINE,
+            FETCH,
+            "",
+            &format!("{FETCH}* 2 EXPUNGE\r\n"),
+            EXAMINE,
+            "",
+        ]);
+        assert!(block_on(session.message(MESSAGE)).unwrap().is_some());
+        assert!(
+            block_on(session.state_at(MESSAGE, false))
+                .unwrap()
+                .is_none()
+        );
     }
 
     #[test]
