@@ -1,5 +1,6 @@
 //! Reads the versions of messages, without their texts.
 
+use futures_util::future::join;
 use latchmail_core::message_number::MessageNumber;
 use latchmail_imap::{Fetched, MessageRef};
 
@@ -28,7 +29,13 @@ impl Reader {
         while let Some(location) = locations.next().await? {
             let at = message_ref(&location);
             let cached = cache.unmerged_thread(account, number);
-            let Some(message) = self.state_at(access, at, cached.is_none()).await? else {
+            // The database is read while the mail server processes the command.
+            let (message, merged) = join(
+                self.state_at(access, at, cached.is_none()),
+                self.index.merged_thread(account, number),
+            )
+            .await;
+            let (Some(message), merged) = (message?, merged?) else {
                 continue;
             };
             let unmerged = cached.unwrap_or_else(|| {
@@ -36,7 +43,6 @@ impl Reader {
                 cache.insert_unmerged_thread(account, number, thread);
                 thread
             });
-            let merged = self.index.merged_thread(account, number).await?;
             let thread = merged.unwrap_or(unmerged).to_string();
             return Ok(Some(MessageVersion {
                 state: state_version(account, number, at, &message.flags, &thread),
