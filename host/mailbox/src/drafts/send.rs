@@ -133,7 +133,10 @@ impl Drafts {
             options,
         };
         let sent = self.send_found(access, id, &found, &records).await?;
-        self.remove_sent(access, &found).await;
+        // A draft that this request has passed to the mail server is removed already.
+        if sent.replayed || sent.scheduled.is_some() {
+            self.remove_sent(access, &found).await;
+        }
         Ok(Some(sent))
     }
 
@@ -173,13 +176,15 @@ impl Drafts {
             subject: finished.subject,
             to: finished.to,
         };
-        self.send_once(access, outgoing, records).await
+        self.send_once(access, found, outgoing, records).await
     }
 
-    /// Sends a message, unless an earlier request has sent it.
+    /// Sends a message, unless an earlier request has sent it. Removes the draft if this request
+    /// has passed the message to the mail server.
     async fn send_once(
         &self,
         access: &Access,
+        found: &Found,
         outgoing: Outgoing,
         records: &Records,
     ) -> Result<Sent, Error> {
@@ -214,6 +219,7 @@ impl Drafts {
         let original = original::of_message(&outgoing.message);
         let delivered = Box::pin(self.transfer(access, outgoing, &records.options)).await;
         let keys = [Some(&records.message), client].into_iter().flatten();
+        let keys: Vec<&Key> = keys.collect();
         match delivered {
             Ok(Transferred::Later(scheduled)) => {
                 for key in keys {
@@ -227,16 +233,13 @@ impl Drafts {
                 })
             }
             Ok(Transferred::Sent(copy)) => {
-                for key in keys.clone() {
-                    log_failure(sendings.sent(key).await);
-                }
-                let marked = outbox.mark_original(access, original);
-                let (saved_to, ()) = tokio::join!(store_copy(*copy), marked);
-                if let Some(folder) = &saved_to {
-                    for key in keys {
-                        log_failure(sendings.sent_copy_filed(key, folder).await);
-                    }
-                }
+                // The last line of the copy is written before the removal sends a command. So the
+                // mail server stores the copy even if this process ends during the removal.
+                let (saved_to, (), ()) = tokio::join!(
+                    self.file_copy(*copy, &keys),
+                    outbox.mark_original(access, original),
+                    Box::pin(self.remove_sent(access, found)),
+                );
                 Ok(Sent {
                     message_id: message_id.to_owned(),
                     saved_to,
@@ -258,6 +261,24 @@ impl Drafts {
                 Err(error.into())
             }
         }
+    }
+
+    /// Stores the copy of a sent message, and records for each key that the message was sent and
+    /// where the copy is. Returns the path of the copy's folder.
+    async fn file_copy(&self, copy: UploadResult, keys: &[&Key]) -> Option<String> {
+        let sendings = &self.directory.sendings;
+        let recorded = async {
+            for key in keys {
+                log_failure(sendings.sent(key).await);
+            }
+        };
+        let (saved_to, ()) = tokio::join!(store_copy(copy), recorded);
+        if let Some(folder) = &saved_to {
+            for key in keys {
+                log_failure(sendings.sent_copy_filed(key, folder).await);
+            }
+        }
+        saved_to
     }
 
     /// Submits the message of a draft, or stores the message until its time.
