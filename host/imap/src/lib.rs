@@ -66,7 +66,7 @@ pub use fetch::Fetched;
 pub use page::PageTop;
 pub use probe::Probe;
 pub use read::{MessageRef, beginning, header_fields};
-pub use search::SearchKey;
+pub use search::{SearchKey, undeleted};
 pub use selected::{Opened, Writable};
 pub use session::{SelectedFolder, Session};
 pub use stream::{end_stream, next_piece};

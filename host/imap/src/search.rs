@@ -35,8 +35,6 @@ pub enum SearchKey {
     Unseen,
     /// The message has the flag `\Flagged`.
     Flagged,
-    /// The message does not have the flag `\Deleted`.
-    Undeleted,
     /// The UID of the message is lower than this UID.
     Before(Uid),
     /// The message has this keyword.
@@ -88,7 +86,6 @@ impl SearchKey {
             Self::Mixed => command.text("HEADER Content-Type multipart/mixed"),
             Self::Unseen => command.text("UNSEEN"),
             Self::Flagged => command.text("FLAGGED"),
-            Self::Undeleted => command.text("UNDELETED"),
             // No message has the UID 0, so the set is never empty.
             Self::Before(uid) => command.text(&format!("UID 1:{}", uid.0.saturating_sub(1).max(1))),
             Self::Keyword(keyword) => command.text("KEYWORD ").text(keyword.as_str()),
@@ -263,6 +260,22 @@ impl SelectedFolder<'_> {
             _ => Err(Error::Protocol("the server rejected FETCH with BAD".into())),
         }
     }
+}
+
+/// Returns the UIDs of the messages in the folder `path` that do not have the flag `\Deleted`, in
+/// ascending order. Returns `None` if the folder does not exist. Needs one round trip.
+///
+/// # Errors
+/// Returns an [`Error`] if the command fails.
+pub async fn undeleted(
+    session: &mut Session,
+    path: &str,
+) -> Result<Option<(Opened, Vec<Uid>)>, Error> {
+    let mut found = search_in(session, path, "UID SEARCH UNDELETED").await?;
+    if let Some((_, uids)) = &mut found {
+        uids.sort_unstable();
+    }
+    Ok(found)
 }
 
 /// Opens the folder `path` and runs the SEARCH `command` in this folder, in one round trip.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use latchmail_core::message_number::{MessageNumber, Uid};
 use latchmail_core::permissions::Right;
-use latchmail_imap::{MessageRef, Opened, SearchKey, header_fields};
+use latchmail_imap::{MessageRef, Opened, header_fields, undeleted};
 
 use super::id::{DraftId, ID_FIELDS};
 use super::result::Error;
@@ -183,8 +183,7 @@ impl Drafts {
         let account = &access.account;
         let connections = &self.mail.context.connections;
         let mut lease = connections.lease(access, None).await?;
-        let keys = [SearchKey::Undeleted];
-        let Some((opened, mut uids)) = retry_read!(lease, session => session.search(path, &keys))
+        let Some((opened, mut uids)) = retry_read!(lease, session => undeleted(session, path))
         else {
             self.forget_folder(account);
             return Ok(None);
