@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use latchmail_core::message_number::{MessageNumber, Uid};
 use latchmail_core::permissions::Right;
-use latchmail_imap::{MessageRef, Opened, header_fields, undeleted};
+use latchmail_imap::{Appended, MessageRef, Opened, header_fields, undeleted};
 
 use super::id::{DraftId, ID_FIELDS};
 use super::result::Error;
@@ -237,6 +237,19 @@ impl Drafts {
             uids,
             drafts,
         }))
+    }
+
+    /// Caches the id of a message that was just stored, so no survey has to read its header.
+    pub(super) fn remember(&self, account: &str, stored: Appended, id: DraftId) {
+        let Appended { uid_validity, uid } = stored;
+        let known = self.known.get(account);
+        let known = known.filter(|known| known.uid_validity == uid_validity);
+        let mut ids = known.map(|known| known.ids.clone()).unwrap_or_default();
+        if ids.len() < MAX_KNOWN {
+            ids.insert(uid, Some(id));
+            let known = KnownIds { uid_validity, ids };
+            self.known.insert(account.to_owned(), Arc::new(known));
+        }
     }
 
     /// Returns the numbers of messages. Omits messages that no longer exist.
