@@ -15,7 +15,7 @@ use super::capabilities::Capabilities;
 use super::change::StoreMode;
 use super::command::Command;
 use super::list::{COUNTS, MODSEQS};
-use super::read::MessageRef;
+use super::read::{MessageRef, beginning_in_open_folder};
 use super::search::{SearchKey, undeleted};
 use super::session::Session;
 use super::wire::{Wire, parse};
@@ -155,6 +155,7 @@ async fn operations(capabilities: Capabilities, name: &str, replies: &[Vec<u8>])
     }
     let _ = met.identities_at(&[message]).await;
     let _ = undeleted(&mut met, name).await;
+    let _ = beginning_in_open_folder(&mut met, message, 100).await;
     let mut sent = session();
     if let Ok(Some(length)) = sent.start_stream_at(message, &(0..100)).await {
         let mut left = length;

@@ -65,7 +65,7 @@ pub use client::Connector;
 pub use fetch::Fetched;
 pub use page::PageTop;
 pub use probe::Probe;
-pub use read::{MessageRef, beginning, header_fields};
+pub use read::{MessageRef, beginning, beginning_in_open_folder, header_fields};
 pub use search::{SearchKey, undeleted};
 pub use selected::{Opened, Writable};
 pub use session::{SelectedFolder, Session};

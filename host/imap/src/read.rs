@@ -222,6 +222,39 @@ pub async fn header_fields(
     Ok(opening.collected.with_body())
 }
 
+/// Returns the first `bytes` bytes of a message. Returns `None` if the message does not exist.
+///
+/// Does not open the folder again if it is open. So the caller must just have opened it: a folder
+/// that is open for longer can have been replaced by a new folder with the same name.
+///
+/// # Errors
+/// Returns an [`Error`] if the command fails.
+pub async fn beginning_in_open_folder(
+    session: &mut Session,
+    message: MessageRef<'_>,
+    bytes: usize,
+) -> Result<Option<Fetched>, Error> {
+    let find = |fetched: Vec<Fetched>| fetched.into_iter().find(|one| one.uid == message.uid);
+    if is_folder_open(session, message) {
+        let command = fetch::beginnings(&[message.uid], bytes);
+        let (_, collected) = session.selected_folder()?.fetch(&command).await?;
+        let found = find(collected.with_body());
+        if found.is_some() {
+            return Ok(found);
+        }
+    }
+    // This command also reports why the message could not be read in the open folder.
+    let fetched = session.beginnings_at(&[message], bytes).await?;
+    Ok(find(fetched))
+}
+
+/// Returns `true` if the folder of a message is open with the UIDVALIDITY of the message.
+pub(crate) fn is_folder_open(session: &Session, message: MessageRef<'_>) -> bool {
+    let selected = session.connection.selected();
+    session.has_open(message.path)
+        && selected.is_some_and(|selected| selected.uid_validity == message.uid_validity)
+}
+
 impl SelectedFolder<'_> {
     /// Returns a range of bytes of a message in the open folder. The result is shorter if the
     /// message ends within the range, and `None` if the message does not exist.
@@ -404,8 +437,8 @@ impl SelectedFolder<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::INBOX;
     use crate::fuzzing::{block_on, session};
+    use crate::{INBOX, undeleted};
 
     const EXAMINE: &str = "* 3 EXISTS\r\n* OK [UIDVALIDITY 1] ok\r\n";
     const FETCH: &str = "* 2 FETCH (UID 7 FLAGS () BODY[]<0> {4}\r\nabcd)\r\n";
@@ -421,6 +454,34 @@ mod tests {
         let mut session = session(&[&[EXAMINE, FETCH], second].concat());
         assert!(block_on(session.message(MESSAGE)).unwrap().is_some());
         block_on(session.message(MESSAGE))
+    }
+
+    #[test]
+    fn an_open_folder_is_opened_again_only_if_the_message_is_not_in_it() {
+        let mut session = session(&[
+            EXAMINE,
+            "* SEARCH 7\r\n",
+            FETCH,
+            "",
+            EXAMINE,
+            FETCH,
+            EXAMINE,
+            FETCH,
+        ]);
+        let found = block_on(undeleted(&mut session, INBOX)).unwrap().unwrap();
+        assert_eq!(found.1, [Uid(7)]);
+        let mut read = |message| {
+            let read = beginning_in_open_folder(&mut session, message, 100);
+            block_on(read).unwrap().map(|message| message.whole)
+        };
+        assert_eq!(read(MESSAGE).as_deref(), Some(&b"abcd"[..]));
+        // The server does not return the message until the folder is opened again.
+        assert_eq!(read(MESSAGE).as_deref(), Some(&b"abcd"[..]));
+        let replaced = MessageRef {
+            uid_validity: 2,
+            ..MESSAGE
+        };
+        assert_eq!(read(replaced), None);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use latchmail_core::hexadecimal;
 use latchmail_core::message_number::MessageNumber;
 use latchmail_core::permissions::Right;
 use latchmail_directory::sendings::{Key, RETENTION};
-use latchmail_imap::MessageRef;
+use latchmail_imap::{Fetched, MessageRef};
 use sha2::{Digest as _, Sha256};
 
 use super::outgoing::{check, rewrite};
@@ -122,7 +122,7 @@ impl Drafts {
             return Ok(Some(sent));
         }
         let rights = [Right::MailRead, Right::MailWrite];
-        let Some(found) = self.find(access, id, &rights).await? else {
+        let Some(mut found) = self.find(access, id, &rights, Some(CHUNK)).await? else {
             return Ok(None);
         };
         check_version(access, &found, if_version)?;
@@ -132,7 +132,9 @@ impl Drafts {
             fingerprint,
             options,
         };
-        let sent = self.send_found(access, id, &found, &records).await?;
+        let first = found.survey.message.take();
+        let sent = self.send_found(access, id, (&found, first), &records);
+        let sent = sent.await?;
         // A draft that this request has passed to the mail server is removed already.
         if sent.replayed || sent.scheduled.is_some() {
             self.remove_sent(access, &found).await;
@@ -144,10 +146,10 @@ impl Drafts {
         &self,
         access: &Access,
         id: &str,
-        found: &Found,
+        (found, first): (&Found, Option<Fetched>),
         records: &Records,
     ) -> Result<Sent, Error> {
-        let (message, _memory) = self.read_message(access, found).await?;
+        let (message, _memory) = self.read_message(access, found, first).await?;
         let finished = check(&message)?;
         let sender = self
             .outbox
@@ -363,11 +365,13 @@ impl Drafts {
         }
     }
 
-    /// Reads the complete message of a draft. Returns the message, and the permit for its memory.
+    /// Reads the complete message of a draft. `first` is its beginning, if it was read already.
+    /// Returns the message, and the permit for its memory.
     async fn read_message(
         &self,
         access: &Access,
         found: &Found,
+        first: Option<Fetched>,
     ) -> Result<(Bytes, MemoryPermit), Error> {
         let (path, uid_validity) = found.survey.location();
         let at = MessageRef {
@@ -376,12 +380,15 @@ impl Drafts {
             uid: found.entry.uid,
         };
         let connections = &self.mail.context.connections;
-        let mut lease = connections.lease(access, Some(path)).await?;
-        let first = retry_read!(lease, session => session.beginnings_at(&[at], CHUNK));
-        drop(lease);
-        // Another client has removed the message since it was found.
-        let first = first.into_iter().find(|message| message.uid == at.uid);
-        let first = first.ok_or(Error::VersionMismatch)?;
+        let first = if let Some(first) = first {
+            first
+        } else {
+            let mut lease = connections.lease(access, Some(path)).await?;
+            let first = retry_read!(lease, session => session.beginnings_at(&[at], CHUNK));
+            let first = first.into_iter().find(|message| message.uid == at.uid);
+            // Another client has removed the message since it was found.
+            first.ok_or(Error::VersionMismatch)?
+        };
         let size = bounds::to_usize(first.size).max(first.whole.len());
         if size > MAX_MESSAGE {
             return Err(OutboxError::TooLarge.into());

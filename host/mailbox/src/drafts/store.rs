@@ -71,7 +71,8 @@ impl Drafts {
         content: &DraftContent,
         if_version: Option<&str>,
     ) -> Result<Option<StoredDraft>, Error> {
-        let Some(found) = self.find(access, id, &[Right::MailWrite]).await? else {
+        let rights = [Right::MailWrite];
+        let Some(found) = self.find(access, id, &rights, None).await? else {
             return Ok(None);
         };
         check_version(access, &found, if_version)?;
@@ -114,7 +115,8 @@ impl Drafts {
         id: &str,
         if_version: Option<&str>,
     ) -> Result<Option<()>, Error> {
-        let Some(found) = self.find(access, id, &[Right::MailWrite]).await? else {
+        let rights = [Right::MailWrite];
+        let Some(found) = self.find(access, id, &rights, None).await? else {
             return Ok(None);
         };
         check_version(access, &found, if_version)?;
@@ -146,7 +148,7 @@ impl Drafts {
         appended: Appended,
     ) -> Result<bool, MailboxError> {
         let old = found.entry.uids();
-        let survey = self.survey(access, &found.survey.path, &[]).await?;
+        let survey = self.survey(access, &found.survey.path, &[], None).await?;
         let unchanged = survey.is_some_and(|now| {
             let new = now.drafts.iter().find(|entry| entry.uid == appended.uid);
             now.opened.uid_validity == found.survey.opened.uid_validity
@@ -229,7 +231,7 @@ impl Drafts {
             Err(MailboxError::Unknown(why)) => why,
             Err(error) => return Err(error),
         };
-        let survey = self.survey(access, path, &[]).await.ok().flatten();
+        let survey = self.survey(access, path, &[], None).await.ok().flatten();
         let entries = survey.iter().flat_map(|survey| &survey.drafts);
         let mut stored = entries.filter(|entry| entry.id == Some(id) && after < Some(entry.uid));
         match (stored.next(), &survey) {
