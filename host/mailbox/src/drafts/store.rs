@@ -8,7 +8,7 @@ use latchmail_core::message_number::{MessageNumber, Uid};
 use latchmail_core::permissions::Right;
 use latchmail_imap::flag::Flag;
 use latchmail_imap::list::POSITIONS;
-use latchmail_imap::{Appended, MessageRef, NewMessage, Stored, header_fields};
+use latchmail_imap::{Appended, MessageRef, NewMessage, Stored, header_fields, identity_of_stored};
 use latchmail_mime::Header;
 
 use super::content::Identity;
@@ -196,7 +196,8 @@ impl Drafts {
         (id, after): (DraftId, Option<Uid>),
     ) -> Result<Option<Appended>, MailboxError> {
         let connections = &self.mail.context.connections;
-        let mut lease = connections.lease(access, None).await?;
+        // With the folder open, the identity of the message is read without opening it again.
+        let mut lease = connections.lease(access, Some(&**path)).await?;
         if access.member.is_some() {
             let status = retry_read!(lease, session => session.status(path, POSITIONS));
             let Some(status) = status else {
@@ -259,10 +260,9 @@ impl Drafts {
         let numbered = async {
             let context = &self.mail.context;
             let mut lease = context.connections.lease(access, Some(path)).await?;
-            let fetched = retry_read!(lease, session => session.identities_at(&[at]));
+            let stored = retry_read!(lease, session => identity_of_stored(session, at));
             drop(lease);
-            let fetched = fetched.unwrap_or_default();
-            let messages: Vec<_> = fetched.iter().map(|m| (m.uid, identity(m))).collect();
+            let messages: Vec<_> = stored.iter().map(|m| (m.uid, identity(m))).collect();
             let (index, account) = (context.message_index(), &access.account);
             let assign = || index.assign_numbers(account, path, uid_validity, &messages, &[]);
             let numbers = if let Some(numbers) = assign().await? {
