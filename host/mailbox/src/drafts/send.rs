@@ -294,7 +294,7 @@ impl Drafts {
         let (message, id) = (outgoing.message.clone(), outgoing.message_id.clone());
         let written = async {
             let size = message.len();
-            let rewritten = blocking::run_sized(size, move || rewrite(&message, &id, now)).await;
+            let rewritten = blocking::run_text(size, move || rewrite(&message, &id, now)).await;
             rewritten.map_err(OutboxError::Internal)
         };
         if !options.is_later() {

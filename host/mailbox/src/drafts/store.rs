@@ -181,7 +181,7 @@ impl Drafts {
         let (files, now) = (files.await?, self.clock.now());
         let (content, identity) = (content.clone(), identity.clone());
         let write = move || content.write(&files, &identity, now);
-        let message = blocking::run_sized(size, write).await;
+        let message = blocking::run_text(size, write).await;
         let message = message.map_err(MailboxError::Internal)??;
         Ok((message, memory))
     }
