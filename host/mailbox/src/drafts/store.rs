@@ -50,17 +50,27 @@ impl Drafts {
             original: None,
         };
         let (message, _memory) = self.compose(access, content, &identity).await?;
-        for _ in 0..2 {
-            let path = self.existing_folder(access, Right::MailWrite).await?;
-            if let Some(appended) = self.append(access, &path, &message, (id, None)).await? {
-                self.remember(&access.account, appended, id);
-                let number = self.number_of(access, &path, appended).await?;
-                return describe_bytes(access, id, number, message).await;
+        let stored = async {
+            for _ in 0..2 {
+                let path = self.existing_folder(access, Right::MailWrite).await?;
+                if let Some(appended) = self.append(access, &path, &message, (id, None)).await? {
+                    self.remember(&access.account, appended, id);
+                    return self.number_of(access, &path, appended).await;
+                }
+                self.forget_folder(&access.account);
             }
-            self.forget_folder(&access.account);
-        }
-        let why = "the folder for drafts was removed during every attempt";
-        Err(MailboxError::Unavailable(why.into()).into())
+            let why = "the folder for drafts was removed during every attempt";
+            Err(MailboxError::Unavailable(why.into()))
+        };
+        // The draft is described while the mail server stores it, so its number is not known yet.
+        let described = describe_bytes(access, id, MessageNumber(0), message.clone());
+        let (number, described) = tokio::join!(stored, described);
+        let number = number?;
+        Ok(StoredDraft {
+            version: content_version(&access.account, number),
+            number,
+            ..described?
+        })
     }
 
     /// Replaces a draft. The caller must hold the account's lock.
