@@ -308,12 +308,11 @@ impl Drafts {
     /// Removes the expunged messages of a draft from the message index and the cache. A sync with
     /// the mail server removes messages that are not removed here.
     async fn forget_messages(&self, access: &Access, found: &Found) {
-        let (context, account) = (&self.mail.context, &access.account);
-        let numbers = [found.number];
+        let (context, account, number) = (&self.mail.context, &access.account, found.number);
         let forget = async {
-            let locations = context.message_index().locations(account, &numbers).await?;
-            context.message_index().remove(account, &numbers).await?;
-            for (number, location) in locations {
+            let location = context.message_index().location(account, number).await?;
+            context.message_index().remove(account, &[number]).await?;
+            if let Some(location) = location {
                 context.cache.remove_message(account, number, &location);
             }
             Ok::<_, latchmail_directory::Error>(())
