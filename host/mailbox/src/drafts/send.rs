@@ -18,7 +18,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::outgoing::{check, rewrite};
 use super::result::Error;
-use super::store::check_version;
+use super::store::{check_version, forget_message};
 use super::survey::Found;
 use super::{Drafts, original};
 use crate::Address;
@@ -355,14 +355,23 @@ impl Drafts {
 
     /// Removes a draft that was sent. A failure is logged, because the draft was sent. If the draft
     /// is sent again, the record of the message returns the first result.
+    ///
+    /// Does not wait until the message index has changed. A read of the message by its number finds
+    /// that the message is gone, as after a removal by another client.
     async fn remove_sent(&self, access: &Access, found: &Found) {
         let removed = async {
             let (access, _lock) = &self.mail.changing.lock(access).await?;
-            self.remove(access, found).await
+            let uids = found.entry.uids();
+            self.expunge(access, found.survey.location(), &uids).await
         };
         if let Err(error) = removed.await {
             tracing::warn!(%error, "failed to remove a draft that was sent");
+            return;
         }
+        let (context, account) = (Arc::clone(&self.mail.context), access.account.clone());
+        let number = found.number;
+        let forget = async move { forget_message(&context, &account, number).await };
+        self.tasks.spawn(forget);
     }
 
     /// Reads the complete message of a draft. `first` is its beginning, if it was read already.

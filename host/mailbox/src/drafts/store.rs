@@ -22,6 +22,7 @@ use crate::access::Access;
 use crate::blocking;
 use crate::changing::commands::{change_error, select};
 use crate::connections::retry::retry_read;
+use crate::context::Context;
 use crate::error::Error as MailboxError;
 use crate::message::identity::identity;
 use crate::message::version::content_version;
@@ -113,7 +114,7 @@ impl Drafts {
             removed.map_err(after_append)?;
             return Err(Error::VersionMismatch);
         }
-        self.forget_messages(access, &found).await;
+        forget_message(&self.mail.context, &access.account, found.number).await;
         let number = self.number_of(access, path, appended).await?;
         describe_bytes(access, id, number, message).await.map(Some)
     }
@@ -138,14 +139,10 @@ impl Drafts {
 
     /// Removes the messages of a draft. Returns `false` if another client has removed the newest
     /// message before.
-    pub(super) async fn remove(
-        &self,
-        access: &Access,
-        found: &Found,
-    ) -> Result<bool, MailboxError> {
+    async fn remove(&self, access: &Access, found: &Found) -> Result<bool, MailboxError> {
         let uids = found.entry.uids();
         let removed = self.expunge(access, found.survey.location(), &uids).await?;
-        self.forget_messages(access, found).await;
+        forget_message(&self.mail.context, &access.account, found.number).await;
         Ok(removed.contains(&found.entry.uid))
     }
 
@@ -289,7 +286,7 @@ impl Drafts {
     }
 
     /// Deletes messages permanently. Returns the UIDs of the messages that existed.
-    async fn expunge(
+    pub(super) async fn expunge(
         &self,
         access: &Access,
         (path, uid_validity): (&str, u32),
@@ -303,23 +300,6 @@ impl Drafts {
         };
         let expunged = session.selected_folder()?.expunge(uids).await;
         expunged.map_err(change_error)
-    }
-
-    /// Removes the expunged messages of a draft from the message index and the cache. A sync with
-    /// the mail server removes messages that are not removed here.
-    async fn forget_messages(&self, access: &Access, found: &Found) {
-        let (context, account, number) = (&self.mail.context, &access.account, found.number);
-        let forget = async {
-            let location = context.message_index().location(account, number).await?;
-            context.message_index().remove(account, &[number]).await?;
-            if let Some(location) = location {
-                context.cache.remove_message(account, number, &location);
-            }
-            Ok::<_, latchmail_directory::Error>(())
-        };
-        if let Err(error) = forget.await {
-            tracing::error!(%error, "failed to remove a draft from the message index");
-        }
     }
 
     /// Returns the Message-ID of a draft, if it is valid, and the original of the draft.
@@ -353,6 +333,22 @@ impl Drafts {
         let domain = content.domain().or_else(own);
         let domain = domain.as_deref().unwrap_or(NO_DOMAIN);
         self.outbox.new_message_id(domain)
+    }
+}
+
+/// Removes the expunged message of a draft from the message index and the cache. A sync with the
+/// mail server removes messages that are not removed here.
+pub(super) async fn forget_message(context: &Context, account: &str, number: MessageNumber) {
+    let forget = async {
+        let location = context.message_index().location(account, number).await?;
+        context.message_index().remove(account, &[number]).await?;
+        if let Some(location) = location {
+            context.cache.remove_message(account, number, &location);
+        }
+        Ok::<_, latchmail_directory::Error>(())
+    };
+    if let Err(error) = forget.await {
+        tracing::error!(%error, "failed to remove a draft from the message index");
     }
 }
 
