@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use latchmail_core::message_number::{MessageNumber, Uid};
 use latchmail_core::permissions::Right;
+use latchmail_directory::message_index::StoredMessage;
 use latchmail_imap::flag::Flag;
 use latchmail_imap::list::POSITIONS;
 use latchmail_imap::{Appended, MessageRef, NewMessage, Stored, header_fields, identity_of_stored};
@@ -267,19 +268,28 @@ impl Drafts {
         let numbered = async {
             let context = &self.mail.context;
             let mut lease = context.connections.lease(access, Some(path)).await?;
-            let stored = retry_read!(lease, session => identity_of_stored(session, at));
+            let found = retry_read!(lease, session => identity_of_stored(session, at));
             drop(lease);
-            let messages: Vec<_> = stored.iter().map(|m| (m.uid, identity(m))).collect();
+            let gone = || MailboxError::Internal("another client removed the draft".into());
+            let stored = StoredMessage {
+                path,
+                uid_validity,
+                imap_uid: uid,
+                identity: identity(&found.ok_or_else(gone)?),
+            };
             let (index, account) = (context.message_index(), &access.account);
+            if let Some(number) = index.number_stored(account, &stored).await? {
+                return Ok(number);
+            }
+            // The index contains a copy of the draft, or does not contain the folder.
+            let messages = [(uid, stored.identity)];
             let assign = || index.assign_numbers(account, path, uid_validity, &messages, &[]);
             let numbers = if let Some(numbers) = assign().await? {
                 numbers
             } else {
-                // The message index does not contain a folder that was just created.
                 self.mail.folders.refresh(access).await?;
                 assign().await?.unwrap_or_default()
             };
-            let gone = || MailboxError::Internal("another client removed the draft".into());
             numbers.get(&uid).copied().ok_or_else(gone)
         };
         numbered.await.map_err(after_append)
