@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use latchmail_core::message_number::{MessageNumber, Uid};
@@ -34,6 +35,10 @@ use crate::outbox::{Error as OutboxError, OriginalMessage, Recipient};
 
 /// Maximum number of bytes of the header fields that a replacement keeps.
 const MAX_KEPT: usize = 2048;
+
+/// Time for which a connection of the pool needs no proof that it still works, unless the mail
+/// server has closed it. A firewall can drop a connection that is idle for longer.
+const RECENT: Duration = Duration::from_secs(5);
 
 /// The domain of Message-IDs if neither the sender nor the account has a valid address.
 const NO_DOMAIN: &str = "localhost.localdomain";
@@ -224,7 +229,8 @@ impl Drafts {
             received_at: None,
             bytes: message.clone(),
         };
-        if !retry_read!(lease, session => session.begin_append(new.clone(), false)) {
+        let has_replied = lease.was_used_within(RECENT);
+        if !retry_read!(lease, session => session.begin_append(new.clone(), has_replied)) {
             return Ok(None);
         }
         let stored = lease.current_session()?.end_append(None).await;
