@@ -10,18 +10,46 @@ use crate::failure::Failure;
 use crate::message::{Reply, Request};
 use crate::scope;
 
+/// The number of routes for which a module allocates memory at once.
+const ROUTES: usize = 64;
+
 /// Default rate-limit bucket of a route.
 const DEFAULT_BUCKET: &str = "modules";
 
 /// A function that processes a request with the host's capabilities and returns the response.
 pub type Handler<H> = fn(&H, &Request) -> Result<Reply, Failure>;
 
-/// The callers that a route accepts.
-#[derive(Clone)]
+/// A kind of credential, and the scope that the kind needs.
+type Accepted = (&'static str, Option<Scope>);
+
+/// The callers that a route accepts. This type needs no memory on the heap, because the list of
+/// routes is created again for each request.
+#[derive(Clone, Copy)]
 enum Access {
     Public,
-    /// The kinds of credentials, and the scope that each kind needs.
-    Credentials(Vec<(&'static str, Option<Scope>)>),
+    /// The accepted kinds of credentials. There are four kinds.
+    Credentials([Option<Accepted>; 4]),
+}
+
+impl Access {
+    /// Accepts one or two kinds of credentials.
+    const fn of(first: Accepted, second: Option<Accepted>) -> Self {
+        Self::Credentials([Some(first), second, None, None])
+    }
+
+    /// Adds a kind of credential with the scope that API tokens need. Does nothing if API tokens
+    /// are not accepted or need no scope.
+    fn add(&mut self, kind: &'static str) {
+        let Self::Credentials(accepted) = self else {
+            return;
+        };
+        let mut kinds = accepted.iter().flatten();
+        let token = kinds.find(|(kind, _)| *kind == API_TOKEN).copied();
+        let free = accepted.iter_mut().find(|entry| entry.is_none());
+        if let (Some((_, Some(scope))), Some(free)) = (token, free) {
+            *free = Some((kind, Some(scope)));
+        }
+    }
 }
 
 impl From<&Access> for wit::Access {
@@ -29,10 +57,13 @@ impl From<&Access> for wit::Access {
         match access {
             Access::Public => Self::Public,
             Access::Credentials(accepted) => {
-                let accepted = accepted.iter().map(|(kind, scope)| wit::Accepted {
-                    kind: (*kind).into(),
-                    scope: scope.map(|scope| scope::name(scope).into()),
-                });
+                let accepted = accepted
+                    .iter()
+                    .flatten()
+                    .map(|(kind, scope)| wit::Accepted {
+                        kind: (*kind).into(),
+                        scope: scope.map(|scope| scope::name(scope).into()),
+                    });
                 Self::Credentials(accepted.collect())
             }
         }
@@ -62,7 +93,7 @@ impl<H> Route<H> {
     pub fn new(operation: &'static str, handler: Handler<H>) -> Self {
         Self {
             operation,
-            access: Access::Credentials(vec![(SESSION, None)]),
+            access: Access::of((SESSION, None), None),
             bucket: DEFAULT_BUCKET,
             max_body: 0,
             body: wit::BodyForm::Bytes,
@@ -115,7 +146,7 @@ impl<H> Route<H> {
     /// Allows API tokens with the scope `scope`, in addition to web sessions.
     #[must_use]
     pub fn scoped(mut self, scope: Scope) -> Self {
-        self.access = Access::Credentials(vec![(SESSION, None), (API_TOKEN, Some(scope))]);
+        self.access = Access::of((SESSION, None), Some((API_TOKEN, Some(scope))));
         self
     }
 
@@ -136,11 +167,7 @@ impl<H> Route<H> {
 
     /// Adds a kind of credential with the scope that API tokens need.
     fn with(mut self, kind: &'static str) -> Self {
-        if let Access::Credentials(accepted) = &mut self.access
-            && let Some((_, Some(scope))) = accepted.iter().find(|(kind, _)| *kind == API_TOKEN)
-        {
-            accepted.push((kind, Some(*scope)));
-        }
+        self.access.add(kind);
         self
     }
 
@@ -149,14 +176,14 @@ impl<H> Route<H> {
     #[must_use]
     pub fn any_credential(mut self) -> Self {
         let kinds = [SESSION, API_TOKEN, OAUTH, APP_PASSWORD];
-        self.access = Access::Credentials(kinds.map(|kind| (kind, None)).into());
+        self.access = Access::Credentials(kinds.map(|kind| Some((kind, None))));
         self
     }
 
     /// Allows only OAuth access tokens. Routes for agents need this access.
     #[must_use]
     pub fn oauth(mut self) -> Self {
-        self.access = Access::Credentials(vec![(AGENT, None)]);
+        self.access = Access::of((AGENT, None), None);
         self
     }
 
@@ -197,7 +224,7 @@ impl<H> Module<H> {
             version,
             description,
             codes: Vec::new(),
-            routes: Vec::new(),
+            routes: Vec::with_capacity(ROUTES),
         }
     }
 

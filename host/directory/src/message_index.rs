@@ -347,6 +347,29 @@ impl MessageIndex {
         tx.commit().await?;
         Ok(Some(numbers))
     }
+
+    /// Returns the message number of a message that the service has stored, in one transaction with
+    /// fewer statements than [`MessageIndex::assign_numbers`]. Assigns a new message number, unless
+    /// a concurrent request has assigned one.
+    ///
+    /// Returns `None` and changes nothing if the index does not contain the folder with this
+    /// UIDVALIDITY, or if the message has no message number and the index contains a message with
+    /// the same identity.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn number_stored(
+        &self,
+        account: &str,
+        message: &StoredMessage<'_>,
+    ) -> Result<Option<MessageNumber>, Error> {
+        let mut tx = self.db.begin_locked(account).await?;
+        let number = number_stored(&mut tx, account, message).await?;
+        if number.is_some() {
+            tx.commit().await?;
+        }
+        Ok(number)
+    }
 }
 
 /// Appends the account, `condition` and the identities in parentheses.

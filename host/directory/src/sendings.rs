@@ -16,12 +16,14 @@ pub const RETENTION: Duration = Duration::from_hours(24);
 /// Maximum number of attempts to record a sending while other hosts release the same key.
 const ATTEMPTS: usize = 8;
 
+/// Replaces a row that began at $7 or earlier.
 const BEGIN: &str = "INSERT INTO sendings (account_id, key_hash, fingerprint, process, state, begun_at, message_id) \
-    VALUES ($1, $2, $3, $4, 'begun', $5, $6) ON CONFLICT (account_id, key_hash) DO NOTHING";
+    VALUES ($1, $2, $3, $4, 'begun', $5, $6) ON CONFLICT (account_id, key_hash) DO UPDATE SET \
+    fingerprint = excluded.fingerprint, process = excluded.process, state = excluded.state, \
+    begun_at = excluded.begun_at, message_id = excluded.message_id, saved_to = NULL \
+    WHERE sendings.begun_at <= $7";
 const FIND: &str = "SELECT fingerprint, process, state, begun_at, message_id, saved_to FROM sendings \
     WHERE account_id = $1 AND key_hash = $2";
-const DROP_OLD: &str =
-    "DELETE FROM sendings WHERE account_id = $1 AND key_hash = $2 AND begun_at <= $3";
 const SENT: &str = "UPDATE sendings SET state = 'sent' WHERE account_id = $1 AND key_hash = $2";
 const FILED: &str = "UPDATE sendings SET saved_to = $3 WHERE account_id = $1 AND key_hash = $2";
 const UNKNOWN: &str =
@@ -96,9 +98,6 @@ impl Sendings {
         now: Timestamp,
     ) -> Result<Option<Sending>, Error> {
         let over = now.millis() - i64::try_from(RETENTION.as_millis()).unwrap_or(i64::MAX);
-        self.db
-            .execute(DROP_OLD, (&key.account, &key.hash, over))
-            .await?;
         for _ in 0..ATTEMPTS {
             let begun = self
                 .db
@@ -111,6 +110,7 @@ impl Sendings {
                         process,
                         now,
                         message_id,
+                        over,
                     ),
                 )
                 .await?;
@@ -237,6 +237,9 @@ mod tests {
         let day = 24 * 3_600_000;
         assert!(begin("ada", b"x", 3000 + day - 1).await.is_some());
         assert_eq!(begin("ada", b"x", 3000 + day).await, None);
+        let replaced = begin("ada", b"x", 3001 + day).await.unwrap();
+        assert!(replaced.is_begun() && replaced.saved_to.is_none());
+        assert_eq!(replaced.begun_at().millis(), 3000 + day);
         directory
             .sendings
             .sweep(Timestamp::from_millis(5000 + day))

@@ -15,8 +15,8 @@ use super::capabilities::Capabilities;
 use super::change::StoreMode;
 use super::command::Command;
 use super::list::{COUNTS, MODSEQS};
-use super::read::MessageRef;
-use super::search::SearchKey;
+use super::read::{MessageRef, beginning_in_open_folder};
+use super::search::{SearchKey, identity_of_stored, undeleted};
 use super::session::Session;
 use super::wire::{Wire, parse};
 use super::{Error, NewMessage, Uid, fetch, listed, quoted, utf7};
@@ -154,6 +154,9 @@ async fn operations(capabilities: Capabilities, name: &str, replies: &[Vec<u8>])
         assert!(uids.iter().all(|uid| uid.0 >= 2));
     }
     let _ = met.identities_at(&[message]).await;
+    let _ = undeleted(&mut met, name).await;
+    let _ = identity_of_stored(&mut met, message).await;
+    let _ = beginning_in_open_folder(&mut met, message, 100).await;
     let mut sent = session();
     if let Ok(Some(length)) = sent.start_stream_at(message, &(0..100)).await {
         let mut left = length;

@@ -65,10 +65,11 @@ pub use client::Connector;
 pub use fetch::Fetched;
 pub use page::PageTop;
 pub use probe::Probe;
-pub use read::{MessageRef, header_fields};
-pub use search::SearchKey;
+pub use read::{MessageRef, beginning, beginning_in_open_folder, header_fields};
+pub use search::{SearchKey, identity_of_stored, undeleted};
 pub use selected::{Opened, Writable};
 pub use session::{SelectedFolder, Session};
+pub use stream::{end_stream, next_piece};
 pub use watch::Watch;
 
 /// The name of the inbox, which every mailbox has (RFC 3501, section 5.1).

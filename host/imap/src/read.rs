@@ -24,6 +24,9 @@ pub struct MessageRef<'a> {
     pub uid: Uid,
 }
 
+/// Returns the messages whose requested data has arrived.
+type Messages = fn(Collected) -> Vec<Fetched>;
+
 impl Session {
     /// Returns a message, limited to [`super::bounds::FIRST`] bytes. Returns `None` if the message
     /// does not exist. Needs one round trip.
@@ -31,7 +34,8 @@ impl Session {
     /// # Errors
     /// Returns an [`Error`] if the command fails.
     pub async fn message(&mut self, message: MessageRef<'_>) -> Result<Option<Fetched>, Error> {
-        self.fetch_one(message, &fetch::whole(message.uid)).await
+        self.fetch_one(message, &fetch::whole(message.uid), Collected::with_body)
+            .await
     }
 
     /// Returns a range of bytes of a message. The result is shorter if the message ends within the
@@ -45,7 +49,11 @@ impl Session {
         range: &Range<usize>,
     ) -> Result<Option<Bytes>, Error> {
         let fetched = self
-            .fetch_one(message, &fetch::piece(message.uid, range))
+            .fetch_one(
+                message,
+                &fetch::piece(message.uid, range),
+                Collected::with_body,
+            )
             .await?;
         Ok(fetched.map(|fetched| fetched.whole))
     }
@@ -56,17 +64,31 @@ impl Session {
     /// # Errors
     /// Returns an [`Error`] if the command fails.
     pub async fn header_at(&mut self, message: MessageRef<'_>) -> Result<Option<Bytes>, Error> {
-        let fetched = self.fetch_one(message, &fetch::header(message.uid)).await?;
+        let command = fetch::header(message.uid);
+        let fetched = self.fetch_one(message, &command, Collected::with_body);
+        let fetched = fetched.await?;
         Ok(fetched.map(|fetched| fetched.header))
     }
 
-    /// Returns the flags of a message, and the header fields that determine its thread. Returns
-    /// `None` if the message does not exist. Needs one round trip.
+    /// Returns the flags of a message. If `with_header` is `true`, also returns the header fields
+    /// that determine its thread. Returns `None` if the message does not exist. Needs one round
+    /// trip.
     ///
     /// # Errors
     /// Returns an [`Error`] if the command fails.
-    pub async fn state_at(&mut self, message: MessageRef<'_>) -> Result<Option<Fetched>, Error> {
-        self.fetch_one(message, &fetch::state(message.uid, false))
+    pub async fn state_at(
+        &mut self,
+        message: MessageRef<'_>,
+        with_header: bool,
+    ) -> Result<Option<Fetched>, Error> {
+        if with_header {
+            let command = fetch::state(message.uid, false);
+            return self
+                .fetch_one(message, &command, Collected::with_body)
+                .await;
+        }
+        let command = fetch::flags_of(&[message.uid], false);
+        self.fetch_one(message, &command, Collected::with_flags)
             .await
     }
 
@@ -104,20 +126,16 @@ impl Session {
     }
 
     /// Runs a FETCH for `message` in its folder, in one round trip. Needs a second round trip if
-    /// INBOX is open but does not contain the message.
+    /// INBOX is open but does not contain the message. `messages` returns the messages whose
+    /// requested data has arrived.
     async fn fetch_one(
         &mut self,
         message: MessageRef<'_>,
         command: &str,
+        messages: Messages,
     ) -> Result<Option<Fetched>, Error> {
-        if self.has_inbox_open(message.path, message.uid_validity) {
-            let found = self
-                .selected_folder()?
-                .fetch_in_open_inbox(message.uid, command)
-                .await?;
-            if found.is_some() {
-                return Ok(found);
-            }
+        if let Some(found) = fetch_in_inbox(self, message, command, messages).await? {
+            return Ok(Some(found));
         }
         let opening = self
             .open_path(OpenMode::Examine, message.path, Some(command))
@@ -128,14 +146,51 @@ impl Session {
         if opening.opened.uid_validity != message.uid_validity {
             return Ok(None);
         }
-        let mut fetched = opening.collected.with_body().into_iter();
-        let found = fetched.find(|f| f.uid == message.uid);
-        match opening.outcome.map(|o| o.status) {
-            // The server can respond with NO if another client has just expunged the message.
-            Some(Status::Ok | Status::No) => Ok(found),
-            _ => Err(Error::Protocol("the server rejected FETCH with BAD".into())),
-        }
+        let fetched = match opening.outcome.map(|o| o.status) {
+            Some(Status::Ok) => messages(opening.collected),
+            // The server can respond with NO if another client has just expunged the message. Then
+            // flags do not prove that the message exists (RFC 7162, section 3.2).
+            Some(Status::No) => opening.collected.with_body(),
+            _ => return Err(Error::Protocol("the server rejected FETCH with BAD".into())),
+        };
+        Ok(fetched.into_iter().find(|f| f.uid == message.uid))
     }
+}
+
+/// Runs a FETCH for `message` if the message is in INBOX and INBOX is open. Otherwise returns
+/// `None`. Also returns `None` if [`SelectedFolder::fetch_in_open_inbox`] does so. Then the caller
+/// must open the folder.
+async fn fetch_in_inbox(
+    session: &mut Session,
+    message: MessageRef<'_>,
+    command: &str,
+    messages: Messages,
+) -> Result<Option<Fetched>, Error> {
+    if !session.has_inbox_open(message.path, message.uid_validity) {
+        return Ok(None);
+    }
+    let mut inbox = session.selected_folder()?;
+    inbox
+        .fetch_in_open_inbox(message.uid, command, messages)
+        .await
+}
+
+/// Returns the first `bytes` bytes of a message. Returns `None` if the message does not exist.
+/// Needs one round trip, or two if INBOX is open but does not contain the message.
+///
+/// # Errors
+/// Returns an [`Error`] if the command fails.
+pub async fn beginning(
+    session: &mut Session,
+    message: MessageRef<'_>,
+    bytes: usize,
+) -> Result<Option<Fetched>, Error> {
+    let command = fetch::beginnings(&[message.uid], bytes);
+    if let Some(found) = fetch_in_inbox(session, message, &command, Collected::with_body).await? {
+        return Ok(Some(found));
+    }
+    let fetched = session.beginnings_at(&[message], bytes).await?;
+    Ok(fetched.into_iter().find(|f| f.uid == message.uid))
 }
 
 /// Returns the header fields `names` of messages, limited to `bytes` bytes for each message. The
@@ -165,6 +220,39 @@ pub async fn header_fields(
         _ => {}
     }
     Ok(opening.collected.with_body())
+}
+
+/// Returns the first `bytes` bytes of a message. Returns `None` if the message does not exist.
+///
+/// Does not open the folder again if it is open. So the caller must just have opened it: a folder
+/// that is open for longer can have been replaced by a new folder with the same name.
+///
+/// # Errors
+/// Returns an [`Error`] if the command fails.
+pub async fn beginning_in_open_folder(
+    session: &mut Session,
+    message: MessageRef<'_>,
+    bytes: usize,
+) -> Result<Option<Fetched>, Error> {
+    let find = |fetched: Vec<Fetched>| fetched.into_iter().find(|one| one.uid == message.uid);
+    if is_folder_open(session, message) {
+        let command = fetch::beginnings(&[message.uid], bytes);
+        let (_, collected) = session.selected_folder()?.fetch(&command).await?;
+        let found = find(collected.with_body());
+        if found.is_some() {
+            return Ok(found);
+        }
+    }
+    // This command also reports why the message could not be read in the open folder.
+    let fetched = session.beginnings_at(&[message], bytes).await?;
+    Ok(find(fetched))
+}
+
+/// Returns `true` if the folder of a message is open with the UIDVALIDITY of the message.
+pub(crate) fn is_folder_open(session: &Session, message: MessageRef<'_>) -> bool {
+    let selected = session.connection.selected();
+    session.has_open(message.path)
+        && selected.is_some_and(|selected| selected.uid_validity == message.uid_validity)
 }
 
 impl SelectedFolder<'_> {
@@ -202,6 +290,7 @@ impl SelectedFolder<'_> {
         &mut self,
         uid: Uid,
         command: &str,
+        messages: Messages,
     ) -> Result<Option<Fetched>, Error> {
         let (mut collected, mut is_current) = (Collected::default(), true);
         let commands = ["NOOP".to_owned(), command.to_owned()];
@@ -225,7 +314,7 @@ impl SelectedFolder<'_> {
         if !(succeeded && is_current) {
             return Ok(None);
         }
-        Ok(collected.with_body().into_iter().find(|f| f.uid == uid))
+        Ok(messages(collected).into_iter().find(|f| f.uid == uid))
     }
 
     /// Returns `true` if STORE can depend on the MODSEQs of messages in the open folder.
@@ -348,8 +437,8 @@ impl SelectedFolder<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::INBOX;
     use crate::fuzzing::{block_on, session};
+    use crate::{INBOX, undeleted};
 
     const EXAMINE: &str = "* 3 EXISTS\r\n* OK [UIDVALIDITY 1] ok\r\n";
     const FETCH: &str = "* 2 FETCH (UID 7 FLAGS () BODY[]<0> {4}\r\nabcd)\r\n";
@@ -368,9 +457,82 @@ mod tests {
     }
 
     #[test]
+    fn an_open_folder_is_opened_again_only_if_the_message_is_not_in_it() {
+        let mut session = session(&[
+            EXAMINE,
+            "* SEARCH 7\r\n",
+            FETCH,
+            "",
+            EXAMINE,
+            FETCH,
+            EXAMINE,
+            FETCH,
+        ]);
+        let found = block_on(undeleted(&mut session, INBOX)).unwrap().unwrap();
+        assert_eq!(found.1, [Uid(7)]);
+        let mut read = |message| {
+            let read = beginning_in_open_folder(&mut session, message, 100);
+            block_on(read).unwrap().map(|message| message.whole)
+        };
+        assert_eq!(read(MESSAGE).as_deref(), Some(&b"abcd"[..]));
+        // The server does not return the message until the folder is opened again.
+        assert_eq!(read(MESSAGE).as_deref(), Some(&b"abcd"[..]));
+        let replaced = MessageRef {
+            uid_validity: 2,
+            ..MESSAGE
+        };
+        assert_eq!(read(replaced), None);
+    }
+
+    #[test]
     fn a_message_is_read_from_the_open_inbox_without_opening_it_again() {
         let message = read_twice(&["", FETCH]).unwrap().unwrap();
         assert_eq!(&message.whole[..], b"abcd");
+    }
+
+    #[test]
+    fn the_beginning_is_read_from_the_open_inbox_or_after_opening_it() {
+        let read = |replies: &[&str]| {
+            let mut session = session(replies);
+            let mut beginning = || block_on(super::beginning(&mut session, MESSAGE, 4)).unwrap();
+            assert_eq!(&beginning().unwrap().whole[..], b"abcd");
+            beginning().map(|message| message.whole)
+        };
+        assert_eq!(&read(&[EXAMINE, FETCH, "", FETCH]).unwrap()[..], b"abcd");
+        let removed = format!("{FETCH}* 2 EXPUNGE\r\n");
+        let first = [EXAMINE, FETCH, "", removed.as_str()];
+        assert_eq!(read(&[&first[..], &[EXAMINE, ""]].concat()), None);
+        assert!(read(&[&first[..], &[EXAMINE, FETCH]].concat()).is_some());
+    }
+
+    #[test]
+    fn flags_do_not_prove_that_a_message_exists_if_the_server_returns_no() {
+        const FLAGS: &str = "* 2 FETCH (UID 7 FLAGS (\\Seen))\r\n";
+        let read = |reply: &str| {
+            let mut session = session(&[EXAMINE, reply]);
+            block_on(session.state_at(MESSAGE, false)).unwrap()
+        };
+        assert_eq!(read(FLAGS).unwrap().flags, ["\\Seen"]);
+        assert!(read(&format!("{FLAGS}! NO expunged\r\n")).is_none());
+        assert!(read("").is_none());
+    }
+
+    #[test]
+    fn the_flags_of_a_removed_message_are_not_returned_from_the_open_inbox() {
+        let mut session = session(&[
+            EXAMINE,
+            FETCH,
+            "",
+            &format!("{FETCH}* 2 EXPUNGE\r\n"),
+            EXAMINE,
+            "",
+        ]);
+        assert!(block_on(session.message(MESSAGE)).unwrap().is_some());
+        assert!(
+            block_on(session.state_at(MESSAGE, false))
+                .unwrap()
+                .is_none()
+        );
     }
 
     #[test]

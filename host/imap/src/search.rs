@@ -10,6 +10,7 @@ use super::command::Command;
 use super::fetch::{self, Fetched};
 use super::flag::Flag;
 use super::open::OpenMode;
+use super::read::is_folder_open;
 use super::selected::Opened;
 use super::session::{SelectedFolder, Session};
 use super::set::set;
@@ -35,8 +36,6 @@ pub enum SearchKey {
     Unseen,
     /// The message has the flag `\Flagged`.
     Flagged,
-    /// The message does not have the flag `\Deleted`.
-    Undeleted,
     /// The UID of the message is lower than this UID.
     Before(Uid),
     /// The message has this keyword.
@@ -88,7 +87,6 @@ impl SearchKey {
             Self::Mixed => command.text("HEADER Content-Type multipart/mixed"),
             Self::Unseen => command.text("UNSEEN"),
             Self::Flagged => command.text("FLAGGED"),
-            Self::Undeleted => command.text("UNDELETED"),
             // No message has the UID 0, so the set is never empty.
             Self::Before(uid) => command.text(&format!("UID 1:{}", uid.0.saturating_sub(1).max(1))),
             Self::Keyword(keyword) => command.text("KEYWORD ").text(keyword.as_str()),
@@ -265,6 +263,50 @@ impl SelectedFolder<'_> {
     }
 }
 
+/// Returns the UIDs of the messages in the folder `path` that do not have the flag `\Deleted`, in
+/// ascending order. Returns `None` if the folder does not exist. Needs one round trip.
+///
+/// # Errors
+/// Returns an [`Error`] if the command fails.
+pub async fn undeleted(
+    session: &mut Session,
+    path: &str,
+) -> Result<Option<(Opened, Vec<Uid>)>, Error> {
+    let mut found = search_in(session, path, "UID SEARCH UNDELETED").await?;
+    if let Some((_, uids)) = &mut found {
+        uids.sort_unstable();
+    }
+    Ok(found)
+}
+
+/// Returns the data from which the identity of a message is computed, and its flags. Returns `None`
+/// if the message does not exist.
+///
+/// The server must have reported the location after it stored the message. If the folder is open
+/// with the UIDVALIDITY of this location, it is the folder with the message and is not opened
+/// again.
+///
+/// # Errors
+/// Returns an [`Error`] if the command fails.
+pub async fn identity_of_stored(
+    session: &mut Session,
+    message: MessageRef<'_>,
+) -> Result<Option<Fetched>, Error> {
+    let find = |fetched: Vec<Fetched>| fetched.into_iter().find(|one| one.uid == message.uid);
+    if is_folder_open(session, message) {
+        let ids = session.connection.capabilities.message_ids();
+        let command = fetch::identities(&message.uid.to_string(), ids);
+        let (_, collected) = session.selected_folder()?.fetch(&command).await?;
+        let found = find(collected.with_identities(ids));
+        if found.is_some() {
+            return Ok(found);
+        }
+    }
+    // Another connection can have stored the message, which an open folder does not show yet.
+    let fetched = session.identities_at(&[message]).await?;
+    Ok(find(fetched.unwrap_or_default()))
+}
+
 /// Opens the folder `path` and runs the SEARCH `command` in this folder, in one round trip.
 async fn search_in(
     session: &mut Session,
@@ -287,6 +329,27 @@ async fn search_in(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fuzzing::{block_on, session};
+
+    #[test]
+    fn the_identity_of_a_stored_message_is_read_in_the_open_folder() {
+        const OPENED: &str = "* 3 EXISTS\r\n* OK [UIDVALIDITY 1] ok\r\n";
+        const FETCHED: &str = "* 3 FETCH (UID 7 FLAGS () X-GUID one)\r\n";
+        let mut session = session(&[OPENED, "", FETCHED, "", OPENED, FETCHED]);
+        session.connection.capabilities.guid = true;
+        block_on(undeleted(&mut session, "a")).unwrap();
+        let stored = MessageRef {
+            path: "a",
+            uid_validity: 1,
+            uid: Uid(7),
+        };
+        // The second time, the server shows the message after the folder is opened again.
+        for _ in 0..2 {
+            let read = block_on(identity_of_stored(&mut session, stored)).unwrap();
+            assert_eq!(read.unwrap().id.as_deref(), Some("one"));
+        }
+        assert!(block_on(session.list()).is_err());
+    }
 
     #[test]
     fn keys_become_a_command() {

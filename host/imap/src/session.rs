@@ -95,7 +95,7 @@ pub struct SelectedFolder<'s> {
 #[cfg(test)]
 mod tests {
     use crate::fuzzing::{block_on, session};
-    use crate::{Error, MessageRef, Uid};
+    use crate::{Error, MessageRef, Uid, end_stream, next_piece};
 
     const EXAMINE: &str = "* 3 EXISTS\r\n* OK [UIDVALIDITY 1] ok\r\n";
     const FETCH: &str = "* 1 FETCH (UID 1 BODY[]<0> {4}\r\nabcd)\r\n";
@@ -141,6 +141,23 @@ mod tests {
         assert_eq!(bytes, b"abcd");
         assert!(session.is_idle() && session.has_open("a"));
         assert!(block_on(session.next_bytes()).is_err());
+    }
+
+    #[test]
+    fn the_last_bytes_are_returned_before_the_end_of_the_command() {
+        let closing = format!("{FETCH}* BYE closing\r\n");
+        let started = || {
+            let mut session = session(&[EXAMINE, &closing]);
+            let range = 0..100;
+            block_on(session.start_stream_at(MESSAGE, &range)).unwrap();
+            session
+        };
+        let mut early = started();
+        let (bytes, is_last) = block_on(next_piece(&mut early)).unwrap();
+        assert!(&bytes[..] == b"abcd" && is_last);
+        assert!(block_on(end_stream(&mut early)).is_err() && !early.is_idle());
+        assert!(block_on(started().next_bytes()).is_err());
+        assert!(block_on(end_stream(&mut started())).is_err());
     }
 
     #[test]

@@ -89,17 +89,17 @@ impl Session {
             .await
     }
 
-    /// Returns the next requested bytes. The result has at least one byte.
+    /// Returns the next requested bytes. The result has at least one byte. After the last byte,
+    /// waits for the end of the command.
     ///
     /// # Errors
     /// Returns an [`Error`] if the connection fails or no stream has been started.
     pub async fn next_bytes(&mut self) -> Result<Bytes, Error> {
-        let State::Streaming(streaming) = self.connection.take() else {
-            return Err(Error::Protocol("no bytes were requested".into()));
-        };
-        self.connection
-            .exchange(self.connection.timeout, advance(streaming))
-            .await
+        let (bytes, is_last) = next_piece(self).await?;
+        if is_last {
+            end_stream(self).await?;
+        }
+        Ok(bytes)
     }
 }
 
@@ -125,25 +125,48 @@ impl SelectedFolder<'_> {
     }
 }
 
-/// Returns the next bytes and the next state. The next state is idle after the last bytes,
-/// otherwise streaming.
-async fn advance(mut streaming: Streaming) -> Result<(State, Bytes), Error> {
-    let bytes = streaming.wire.literal_bytes(streaming.remaining).await?;
-    streaming.remaining -= bytes.len();
-    if streaming.remaining > 0 {
-        return Ok((State::Streaming(streaming), bytes));
-    }
-    let Streaming {
+/// Works like [`Session::next_bytes`], but returns the last bytes before the end of the command.
+/// The second value is `true` for the last bytes. Then the caller must call [`end_stream`].
+///
+/// # Errors
+/// Returns an [`Error`] if the connection fails or no stream has been started.
+pub async fn next_piece(session: &mut Session) -> Result<(Bytes, bool), Error> {
+    let connection = &mut session.connection;
+    let State::Streaming(mut streaming) = connection.take() else {
+        return Err(Error::Protocol("no bytes were requested".into()));
+    };
+    let exchange = async move {
+        let bytes = streaming.wire.literal_bytes(streaming.remaining).await?;
+        streaming.remaining -= bytes.len();
+        let is_last = streaming.remaining == 0;
+        Ok((State::Streaming(streaming), (bytes, is_last)))
+    };
+    connection.exchange(connection.timeout, exchange).await
+}
+
+/// Reads the end of the command after the last bytes of a stream.
+///
+/// # Errors
+/// Returns an [`Error`] if the command fails, or if the last byte has not been read.
+pub async fn end_stream(session: &mut Session) -> Result<(), Error> {
+    let connection = &mut session.connection;
+    let State::Streaming(Streaming {
         mut wire,
         selected,
         tag,
-        ..
-    } = streaming;
-    // Read the rest of the FETCH reply and the end of the command.
-    wire.reply().await?;
-    wire.finish_one(tag, &mut |_, _| Ok(())).await?.ok()?;
-    let selected = Some(selected);
-    Ok((State::Idle(Idle { wire, selected }), bytes))
+        remaining: 0,
+    }) = connection.take()
+    else {
+        return Err(Error::Protocol("the stream has not ended".into()));
+    };
+    let exchange = async move {
+        // Read the rest of the FETCH reply and the end of the command.
+        wire.reply().await?;
+        wire.finish_one(tag, &mut |_, _| Ok(())).await?.ok()?;
+        let selected = Some(selected);
+        Ok((State::Idle(Idle { wire, selected }), ()))
+    };
+    connection.exchange(connection.timeout, exchange).await
 }
 
 /// The server's reply to a request for bytes of a message.

@@ -2,6 +2,7 @@
 //! outcomes to commands and sends literals. The module does not interpret commands.
 
 use std::fmt;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt as _;
@@ -9,6 +10,7 @@ use imap_proto::{Response, ResponseCode, Status};
 use latchmail_net::endpoint::Io;
 use memchr::memmem;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::timeout;
 
 use super::Error;
 use super::bounds;
@@ -336,17 +338,29 @@ impl Wire {
     }
 
     /// Returns the next bytes of a literal. The result has at least one byte and at most `limit`
-    /// bytes.
+    /// bytes. If fewer than [`PIECE`] bytes have arrived, waits up to [`COLLECT_TIME`] for more
+    /// bytes. Otherwise, a server that writes small blocks would cause many small writes to the
+    /// client.
     pub(crate) async fn literal_bytes(&mut self, limit: usize) -> Result<Bytes, Error> {
         if self.read.is_empty() {
-            self.read_more(self.reserve_size()).await?;
+            self.read_more(PIECE).await?;
+        }
+        let wanted = limit.min(PIECE);
+        let collect = async {
+            while self.read.len() < wanted {
+                self.read_more(PIECE - self.read.len()).await?;
+            }
+            Ok::<(), Error>(())
+        };
+        if let Ok(collected) = timeout(COLLECT_TIME, collect).await {
+            collected?;
         }
         let length = self.read.len().min(limit);
         Ok(self.read.split_to(length).freeze())
     }
 
-    /// Returns the number of bytes to reserve for a literal that the client reads in pieces.
-    /// Returns 0 if the buffer has enough space.
+    /// Returns the number of bytes to reserve for the beginning of a reply. Returns 0 if the buffer
+    /// has enough space.
     fn reserve_size(&self) -> usize {
         if self.read.capacity() - self.read.len() < MIN_FREE {
             RESERVE
@@ -359,6 +373,11 @@ impl Wire {
 /// Maximum size of a literal that is sent in one write together with the text before and after the
 /// literal, in bytes.
 pub(crate) const SMALL_LITERAL: usize = 64 * 1024;
+
+/// The number of bytes of a literal that are returned together, if they arrive within
+/// [`COLLECT_TIME`] after the first bytes.
+const PIECE: usize = 64 * 1024;
+const COLLECT_TIME: Duration = Duration::from_millis(1);
 
 /// The number of bytes to reserve if the buffer has less than [`MIN_FREE`] bytes of free space.
 const RESERVE: usize = 256 * 1024;
@@ -418,6 +437,22 @@ mod tests {
             "(".repeat(1000)
         );
         assert!(parse(literal.as_bytes()).is_ok());
+    }
+
+    #[tokio::test]
+    async fn blocks_of_a_literal_are_returned_together() {
+        const BLOCKS: [&[u8]; 2] = [&[b'a'; 1000], &[b'b'; 1000]];
+        let server = tokio::io::join(BLOCKS[0].chain(BLOCKS[1]), tokio::io::sink());
+        let mut wire = Wire::new(Box::new(server));
+        assert_eq!(wire.literal_bytes(2000).await.unwrap(), BLOCKS.concat());
+    }
+
+    #[tokio::test]
+    async fn the_bytes_of_a_slow_server_are_returned_before_the_others_arrive() {
+        let (client, mut server) = tokio::io::duplex(100);
+        server.write_all(b"abc").await.unwrap();
+        let mut wire = Wire::new(Box::new(client));
+        assert_eq!(wire.literal_bytes(2000).await.unwrap(), "abc");
     }
 
     #[test]

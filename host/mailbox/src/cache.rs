@@ -1,4 +1,4 @@
-//! Caches data of messages: locations, structures and summaries without flags.
+//! Caches data of messages: locations, structures, threads, and summaries without flags.
 //!
 //! The cache does not check rights. Each request with cached data also logs in at the mail server
 //! and checks that the message exists.
@@ -10,6 +10,7 @@ use latchmail_core::message_number::{MessageNumber, Uid};
 use latchmail_core::metrics::{CACHE_LOOKUPS, CounterSeries};
 use latchmail_directory::message_index::Location;
 use latchmail_mime::Structure;
+use latchmail_search::threads::ThreadId;
 use quick_cache::sync::Cache;
 use quick_cache::{Equivalent, Weighter};
 use sha2::{Digest as _, Sha256};
@@ -66,12 +67,13 @@ impl LookupCounter {
     }
 }
 
-/// The cached data of a message, which are its last known location and its structure. The structure
-/// of a message never changes.
+/// The cached data of a message: its last known location, its structure, and its thread unless the
+/// thread was merged with another thread. The structure and this thread never change.
 #[derive(Clone, Default)]
 struct Message {
     location: Option<Arc<Location>>,
     structure: Option<Arc<Structure>>,
+    unmerged_thread: Option<ThreadId>,
 }
 
 /// A borrowed key of a message, which contains the account and the message number.
@@ -203,6 +205,24 @@ impl MailboxCache {
     ) {
         self.update(account, number, |message| {
             message.structure = Some(Arc::clone(structure));
+        });
+    }
+
+    /// Returns the thread of the message with this number, if the thread was not merged.
+    pub(crate) fn unmerged_thread(&self, account: &str, number: MessageNumber) -> Option<ThreadId> {
+        self.messages
+            .get(&MessageKey(account, number))?
+            .unmerged_thread
+    }
+
+    pub(crate) fn insert_unmerged_thread(
+        &self,
+        account: &str,
+        number: MessageNumber,
+        thread: ThreadId,
+    ) {
+        self.update(account, number, |message| {
+            message.unmerged_thread = Some(thread);
         });
     }
 

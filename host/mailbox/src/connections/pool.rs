@@ -103,6 +103,8 @@ pub(crate) struct Lease<C: Connect> {
     account: String,
     credential: MailCredential,
     session: Option<C::Session>,
+    /// The time at which the connection returned to the pool. `None` if it is a new connection.
+    returned_at: Option<Instant>,
     evicted: Arc<AtomicBool>,
     /// The permit for this connection. The permit is released after the connection has returned to
     /// the pool. Therefore the next caller finds the connection.
@@ -175,20 +177,22 @@ impl<C: Connect> Pool<C> {
         self.0.wait.observe([], start.elapsed());
         let (member_permit, permit) = acquired.ok().flatten().ok_or_else(busy)?;
         let evicted = Arc::new(AtomicBool::new(false));
-        let mut session = None;
+        let mut idle = None;
         if let Some(connections) = self.0.lock().get_mut(account) {
             connections.busy.push(Busy {
                 credential: credential.id.clone(),
                 evicted: Arc::clone(&evicted),
             });
-            session = connections.take(&credential.id, folder);
+            idle = connections.take(&credential.id, folder);
             connections.close_excess(self.0.max_connections);
         }
+        let (session, returned_at) = idle.map(|idle| (idle.session, idle.since)).unzip();
         Ok(Lease {
             pool: Arc::clone(&self.0),
             account: account.clone(),
             credential: credential.clone(),
             session,
+            returned_at,
             evicted,
             permit: Some(permit),
             _member_permit: member_permit,
@@ -267,7 +271,7 @@ impl<S: Session> Account<S> {
     ///
     /// The server reports to a connection what other connections changed in the open folder. The
     /// last used connection has the fewest of these reports to read.
-    fn take(&mut self, credential: &str, folder: Option<&str>) -> Option<S> {
+    fn take(&mut self, credential: &str, folder: Option<&str>) -> Option<Idle<S>> {
         let now = Instant::now();
         self.idle.retain(|idle| !idle.is_expired(now));
         let candidates = || {
@@ -280,7 +284,7 @@ impl<S: Session> Account<S> {
             .rfind(|(_, idle)| folder.is_some_and(|folder| idle.session.has_folder_open(folder)))
             .or_else(|| candidates().next_back())
             .map(|(index, _)| index)?;
-        Some(self.idle.remove(index).session)
+        Some(self.idle.remove(index))
     }
 
     /// Closes excess connections until the account has at most `max_connections` connections.
@@ -379,6 +383,12 @@ impl<C: Connect> Lease<C> {
         self.session.is_some()
     }
 
+    /// Returns `true` if another caller has returned the connection to the pool less than `limit`
+    /// ago.
+    pub(crate) fn was_used_within(&self, limit: Duration) -> bool {
+        self.returned_at.is_some_and(|at| at.elapsed() < limit)
+    }
+
     /// Returns the current connection, even if a command is in progress on the connection.
     pub(crate) fn current_session(&mut self) -> Result<&mut C::Session, Error> {
         self.session
@@ -457,7 +467,7 @@ mod tests {
             idle: connections.map(idle).into(),
             busy: Vec::new(),
         };
-        let mut take = |folder| account.take("desk", folder).map(|connection| connection.0);
+        let mut take = |folder| account.take("desk", folder).map(|idle| idle.session.0);
         assert_eq!(take(Some("INBOX")), Some(2));
         assert_eq!(take(Some("INBOX")), Some(1));
         assert_eq!(take(Some("INBOX")), Some(4));

@@ -13,12 +13,12 @@ use latchmail_core::hexadecimal;
 use latchmail_core::message_number::MessageNumber;
 use latchmail_core::permissions::Right;
 use latchmail_directory::sendings::{Key, RETENTION};
-use latchmail_imap::MessageRef;
+use latchmail_imap::{Fetched, MessageRef};
 use sha2::{Digest as _, Sha256};
 
 use super::outgoing::{check, rewrite};
 use super::result::Error;
-use super::store::check_version;
+use super::store::{check_version, forget_message};
 use super::survey::Found;
 use super::{Drafts, original};
 use crate::Address;
@@ -122,7 +122,7 @@ impl Drafts {
             return Ok(Some(sent));
         }
         let rights = [Right::MailRead, Right::MailWrite];
-        let Some(found) = self.find(access, id, &rights).await? else {
+        let Some(mut found) = self.find(access, id, &rights, Some(CHUNK)).await? else {
             return Ok(None);
         };
         check_version(access, &found, if_version)?;
@@ -132,8 +132,13 @@ impl Drafts {
             fingerprint,
             options,
         };
-        let sent = self.send_found(access, id, &found, &records).await?;
-        self.remove_sent(access, &found).await;
+        let first = found.survey.message.take();
+        let sent = self.send_found(access, id, (&found, first), &records);
+        let sent = sent.await?;
+        // A draft that this request has passed to the mail server is removed already.
+        if sent.replayed || sent.scheduled.is_some() {
+            self.remove_sent(access, &found).await;
+        }
         Ok(Some(sent))
     }
 
@@ -141,10 +146,10 @@ impl Drafts {
         &self,
         access: &Access,
         id: &str,
-        found: &Found,
+        (found, first): (&Found, Option<Fetched>),
         records: &Records,
     ) -> Result<Sent, Error> {
-        let (message, _memory) = self.read_message(access, found).await?;
+        let (message, _memory) = self.read_message(access, found, first).await?;
         let finished = check(&message)?;
         let sender = self
             .outbox
@@ -173,13 +178,15 @@ impl Drafts {
             subject: finished.subject,
             to: finished.to,
         };
-        self.send_once(access, outgoing, records).await
+        self.send_once(access, found, outgoing, records).await
     }
 
-    /// Sends a message, unless an earlier request has sent it.
+    /// Sends a message, unless an earlier request has sent it. Removes the draft if this request
+    /// has passed the message to the mail server.
     async fn send_once(
         &self,
         access: &Access,
+        found: &Found,
         outgoing: Outgoing,
         records: &Records,
     ) -> Result<Sent, Error> {
@@ -214,6 +221,7 @@ impl Drafts {
         let original = original::of_message(&outgoing.message);
         let delivered = Box::pin(self.transfer(access, outgoing, &records.options)).await;
         let keys = [Some(&records.message), client].into_iter().flatten();
+        let keys: Vec<&Key> = keys.collect();
         match delivered {
             Ok(Transferred::Later(scheduled)) => {
                 for key in keys {
@@ -227,16 +235,13 @@ impl Drafts {
                 })
             }
             Ok(Transferred::Sent(copy)) => {
-                for key in keys.clone() {
-                    log_failure(sendings.sent(key).await);
-                }
-                let marked = outbox.mark_original(access, original);
-                let (saved_to, ()) = tokio::join!(store_copy(*copy), marked);
-                if let Some(folder) = &saved_to {
-                    for key in keys {
-                        log_failure(sendings.sent_copy_filed(key, folder).await);
-                    }
-                }
+                // The last line of the copy is written before the removal sends a command. So the
+                // mail server stores the copy even if this process ends during the removal.
+                let (saved_to, (), ()) = tokio::join!(
+                    self.file_copy(*copy, &keys),
+                    outbox.mark_original(access, original),
+                    Box::pin(self.remove_sent(access, found)),
+                );
                 Ok(Sent {
                     message_id: message_id.to_owned(),
                     saved_to,
@@ -260,6 +265,24 @@ impl Drafts {
         }
     }
 
+    /// Stores the copy of a sent message, and records for each key that the message was sent and
+    /// where the copy is. Returns the path of the copy's folder.
+    async fn file_copy(&self, copy: UploadResult, keys: &[&Key]) -> Option<String> {
+        let sendings = &self.directory.sendings;
+        let recorded = async {
+            for key in keys {
+                log_failure(sendings.sent(key).await);
+            }
+        };
+        let (saved_to, ()) = tokio::join!(store_copy(copy), recorded);
+        if let Some(folder) = &saved_to {
+            for key in keys {
+                log_failure(sendings.sent_copy_filed(key, folder).await);
+            }
+        }
+        saved_to
+    }
+
     /// Submits the message of a draft, or stores the message until its time.
     async fn transfer(
         &self,
@@ -271,7 +294,7 @@ impl Drafts {
         let (message, id) = (outgoing.message.clone(), outgoing.message_id.clone());
         let written = async {
             let size = message.len();
-            let rewritten = blocking::run_sized(size, move || rewrite(&message, &id, now)).await;
+            let rewritten = blocking::run_text(size, move || rewrite(&message, &id, now)).await;
             rewritten.map_err(OutboxError::Internal)
         };
         if !options.is_later() {
@@ -332,21 +355,32 @@ impl Drafts {
 
     /// Removes a draft that was sent. A failure is logged, because the draft was sent. If the draft
     /// is sent again, the record of the message returns the first result.
+    ///
+    /// Does not wait until the message index has changed. A read of the message by its number finds
+    /// that the message is gone, as after a removal by another client.
     async fn remove_sent(&self, access: &Access, found: &Found) {
         let removed = async {
             let (access, _lock) = &self.mail.changing.lock(access).await?;
-            self.remove(access, found).await
+            let uids = found.entry.uids();
+            self.expunge(access, found.survey.location(), &uids).await
         };
         if let Err(error) = removed.await {
             tracing::warn!(%error, "failed to remove a draft that was sent");
+            return;
         }
+        let (context, account) = (Arc::clone(&self.mail.context), access.account.clone());
+        let number = found.number;
+        let forget = async move { forget_message(&context, &account, number).await };
+        self.tasks.spawn(forget);
     }
 
-    /// Reads the complete message of a draft. Returns the message, and the permit for its memory.
+    /// Reads the complete message of a draft. `first` is its beginning, if it was read already.
+    /// Returns the message, and the permit for its memory.
     async fn read_message(
         &self,
         access: &Access,
         found: &Found,
+        first: Option<Fetched>,
     ) -> Result<(Bytes, MemoryPermit), Error> {
         let (path, uid_validity) = found.survey.location();
         let at = MessageRef {
@@ -355,12 +389,15 @@ impl Drafts {
             uid: found.entry.uid,
         };
         let connections = &self.mail.context.connections;
-        let mut lease = connections.lease(access, Some(path)).await?;
-        let first = retry_read!(lease, session => session.beginnings_at(&[at], CHUNK));
-        drop(lease);
-        // Another client has removed the message since it was found.
-        let first = first.into_iter().find(|message| message.uid == at.uid);
-        let first = first.ok_or(Error::VersionMismatch)?;
+        let first = if let Some(first) = first {
+            first
+        } else {
+            let mut lease = connections.lease(access, Some(path)).await?;
+            let first = retry_read!(lease, session => session.beginnings_at(&[at], CHUNK));
+            let first = first.into_iter().find(|message| message.uid == at.uid);
+            // Another client has removed the message since it was found.
+            first.ok_or(Error::VersionMismatch)?
+        };
         let size = bounds::to_usize(first.size).max(first.whole.len());
         if size > MAX_MESSAGE {
             return Err(OutboxError::TooLarge.into());

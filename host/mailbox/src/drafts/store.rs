@@ -2,13 +2,15 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use latchmail_core::message_number::{MessageNumber, Uid};
 use latchmail_core::permissions::Right;
+use latchmail_directory::message_index::StoredMessage;
 use latchmail_imap::flag::Flag;
 use latchmail_imap::list::POSITIONS;
-use latchmail_imap::{Appended, MessageRef, NewMessage, Stored, header_fields};
+use latchmail_imap::{Appended, MessageRef, NewMessage, Stored, header_fields, identity_of_stored};
 use latchmail_mime::Header;
 
 use super::content::Identity;
@@ -22,6 +24,7 @@ use crate::access::Access;
 use crate::blocking;
 use crate::changing::commands::{change_error, select};
 use crate::connections::retry::retry_read;
+use crate::context::Context;
 use crate::error::Error as MailboxError;
 use crate::message::identity::identity;
 use crate::message::version::content_version;
@@ -32,6 +35,10 @@ use crate::outbox::{Error as OutboxError, OriginalMessage, Recipient};
 
 /// Maximum number of bytes of the header fields that a replacement keeps.
 const MAX_KEPT: usize = 2048;
+
+/// Time for which a connection of the pool needs no proof that it still works, unless the mail
+/// server has closed it. A firewall can drop a connection that is idle for longer.
+const RECENT: Duration = Duration::from_secs(5);
 
 /// The domain of Message-IDs if neither the sender nor the account has a valid address.
 const NO_DOMAIN: &str = "localhost.localdomain";
@@ -50,16 +57,27 @@ impl Drafts {
             original: None,
         };
         let (message, _memory) = self.compose(access, content, &identity).await?;
-        for _ in 0..2 {
-            let path = self.existing_folder(access, Right::MailWrite).await?;
-            if let Some(appended) = self.append(access, &path, &message, (id, None)).await? {
-                let number = self.number_of(access, &path, appended).await?;
-                return describe_bytes(access, id, number, message).await;
+        let stored = async {
+            for _ in 0..2 {
+                let path = self.existing_folder(access, Right::MailWrite).await?;
+                if let Some(appended) = self.append(access, &path, &message, (id, None)).await? {
+                    self.remember(&access.account, appended, id);
+                    return self.number_of(access, &path, appended).await;
+                }
+                self.forget_folder(&access.account);
             }
-            self.forget_folder(&access.account);
-        }
-        let why = "the folder for drafts was removed during every attempt";
-        Err(MailboxError::Unavailable(why.into()).into())
+            let why = "the folder for drafts was removed during every attempt";
+            Err(MailboxError::Unavailable(why.into()))
+        };
+        // The draft is described while the mail server stores it, so its number is not known yet.
+        let described = describe_bytes(access, id, MessageNumber(0), message.clone());
+        let (number, described) = tokio::join!(stored, described);
+        let number = number?;
+        Ok(StoredDraft {
+            version: content_version(&access.account, number),
+            number,
+            ..described?
+        })
     }
 
     /// Replaces a draft. The caller must hold the account's lock.
@@ -70,7 +88,8 @@ impl Drafts {
         content: &DraftContent,
         if_version: Option<&str>,
     ) -> Result<Option<StoredDraft>, Error> {
-        let Some(found) = self.find(access, id, &[Right::MailWrite]).await? else {
+        let rights = [Right::MailWrite];
+        let Some(found) = self.find(access, id, &rights, None).await? else {
             return Ok(None);
         };
         check_version(access, &found, if_version)?;
@@ -92,6 +111,7 @@ impl Drafts {
             self.forget_folder(&access.account);
             return Ok(None);
         };
+        self.remember(&access.account, appended, id);
         let replaced = self.supersede(access, &found, appended).await;
         let replaced = replaced.map_err(after_append)?;
         if !replaced {
@@ -100,7 +120,7 @@ impl Drafts {
             removed.map_err(after_append)?;
             return Err(Error::VersionMismatch);
         }
-        self.forget_messages(access, &found).await;
+        forget_message(&self.mail.context, &access.account, found.number).await;
         let number = self.number_of(access, path, appended).await?;
         describe_bytes(access, id, number, message).await.map(Some)
     }
@@ -112,7 +132,8 @@ impl Drafts {
         id: &str,
         if_version: Option<&str>,
     ) -> Result<Option<()>, Error> {
-        let Some(found) = self.find(access, id, &[Right::MailWrite]).await? else {
+        let rights = [Right::MailWrite];
+        let Some(found) = self.find(access, id, &rights, None).await? else {
             return Ok(None);
         };
         check_version(access, &found, if_version)?;
@@ -124,14 +145,10 @@ impl Drafts {
 
     /// Removes the messages of a draft. Returns `false` if another client has removed the newest
     /// message before.
-    pub(super) async fn remove(
-        &self,
-        access: &Access,
-        found: &Found,
-    ) -> Result<bool, MailboxError> {
+    async fn remove(&self, access: &Access, found: &Found) -> Result<bool, MailboxError> {
         let uids = found.entry.uids();
         let removed = self.expunge(access, found.survey.location(), &uids).await?;
-        self.forget_messages(access, found).await;
+        forget_message(&self.mail.context, &access.account, found.number).await;
         Ok(removed.contains(&found.entry.uid))
     }
 
@@ -144,7 +161,7 @@ impl Drafts {
         appended: Appended,
     ) -> Result<bool, MailboxError> {
         let old = found.entry.uids();
-        let survey = self.survey(access, &found.survey.path, &[]).await?;
+        let survey = self.survey(access, &found.survey.path, &[], None).await?;
         let unchanged = survey.is_some_and(|now| {
             let new = now.drafts.iter().find(|entry| entry.uid == appended.uid);
             now.opened.uid_validity == found.survey.opened.uid_validity
@@ -177,7 +194,7 @@ impl Drafts {
         let (files, now) = (files.await?, self.clock.now());
         let (content, identity) = (content.clone(), identity.clone());
         let write = move || content.write(&files, &identity, now);
-        let message = blocking::run_sized(size, write).await;
+        let message = blocking::run_text(size, write).await;
         let message = message.map_err(MailboxError::Internal)??;
         Ok((message, memory))
     }
@@ -192,7 +209,8 @@ impl Drafts {
         (id, after): (DraftId, Option<Uid>),
     ) -> Result<Option<Appended>, MailboxError> {
         let connections = &self.mail.context.connections;
-        let mut lease = connections.lease(access, None).await?;
+        // With the folder open, the identity of the message is read without opening it again.
+        let mut lease = connections.lease(access, Some(&**path)).await?;
         if access.member.is_some() {
             let status = retry_read!(lease, session => session.status(path, POSITIONS));
             let Some(status) = status else {
@@ -211,7 +229,8 @@ impl Drafts {
             received_at: None,
             bytes: message.clone(),
         };
-        if !retry_read!(lease, session => session.begin_append(new.clone(), false)) {
+        let has_replied = lease.was_used_within(RECENT);
+        if !retry_read!(lease, session => session.begin_append(new.clone(), has_replied)) {
             return Ok(None);
         }
         let stored = lease.current_session()?.end_append(None).await;
@@ -227,7 +246,7 @@ impl Drafts {
             Err(MailboxError::Unknown(why)) => why,
             Err(error) => return Err(error),
         };
-        let survey = self.survey(access, path, &[]).await.ok().flatten();
+        let survey = self.survey(access, path, &[], None).await.ok().flatten();
         let entries = survey.iter().flat_map(|survey| &survey.drafts);
         let mut stored = entries.filter(|entry| entry.id == Some(id) && after < Some(entry.uid));
         match (stored.next(), &survey) {
@@ -255,27 +274,35 @@ impl Drafts {
         let numbered = async {
             let context = &self.mail.context;
             let mut lease = context.connections.lease(access, Some(path)).await?;
-            let fetched = retry_read!(lease, session => session.identities_at(&[at]));
+            let found = retry_read!(lease, session => identity_of_stored(session, at));
             drop(lease);
-            let fetched = fetched.unwrap_or_default();
-            let messages: Vec<_> = fetched.iter().map(|m| (m.uid, identity(m))).collect();
+            let gone = || MailboxError::Internal("another client removed the draft".into());
+            let stored = StoredMessage {
+                path,
+                uid_validity,
+                imap_uid: uid,
+                identity: identity(&found.ok_or_else(gone)?),
+            };
             let (index, account) = (context.message_index(), &access.account);
+            if let Some(number) = index.number_stored(account, &stored).await? {
+                return Ok(number);
+            }
+            // The index contains a copy of the draft, or does not contain the folder.
+            let messages = [(uid, stored.identity)];
             let assign = || index.assign_numbers(account, path, uid_validity, &messages, &[]);
             let numbers = if let Some(numbers) = assign().await? {
                 numbers
             } else {
-                // The message index does not contain a folder that was just created.
                 self.mail.folders.refresh(access).await?;
                 assign().await?.unwrap_or_default()
             };
-            let gone = || MailboxError::Internal("another client removed the draft".into());
             numbers.get(&uid).copied().ok_or_else(gone)
         };
         numbered.await.map_err(after_append)
     }
 
     /// Deletes messages permanently. Returns the UIDs of the messages that existed.
-    async fn expunge(
+    pub(super) async fn expunge(
         &self,
         access: &Access,
         (path, uid_validity): (&str, u32),
@@ -289,24 +316,6 @@ impl Drafts {
         };
         let expunged = session.selected_folder()?.expunge(uids).await;
         expunged.map_err(change_error)
-    }
-
-    /// Removes the expunged messages of a draft from the message index and the cache. A sync with
-    /// the mail server removes messages that are not removed here.
-    async fn forget_messages(&self, access: &Access, found: &Found) {
-        let (context, account) = (&self.mail.context, &access.account);
-        let numbers = [found.number];
-        let forget = async {
-            let locations = context.message_index().locations(account, &numbers).await?;
-            context.message_index().remove(account, &numbers).await?;
-            for (number, location) in locations {
-                context.cache.remove_message(account, number, &location);
-            }
-            Ok::<_, latchmail_directory::Error>(())
-        };
-        if let Err(error) = forget.await {
-            tracing::error!(%error, "failed to remove a draft from the message index");
-        }
     }
 
     /// Returns the Message-ID of a draft, if it is valid, and the original of the draft.
@@ -340,6 +349,22 @@ impl Drafts {
         let domain = content.domain().or_else(own);
         let domain = domain.as_deref().unwrap_or(NO_DOMAIN);
         self.outbox.new_message_id(domain)
+    }
+}
+
+/// Removes the expunged message of a draft from the message index and the cache. A sync with the
+/// mail server removes messages that are not removed here.
+pub(super) async fn forget_message(context: &Context, account: &str, number: MessageNumber) {
+    let forget = async {
+        let location = context.message_index().location(account, number).await?;
+        context.message_index().remove(account, &[number]).await?;
+        if let Some(location) = location {
+            context.cache.remove_message(account, number, &location);
+        }
+        Ok::<_, latchmail_directory::Error>(())
+    };
+    if let Err(error) = forget.await {
+        tracing::error!(%error, "failed to remove a draft from the message index");
     }
 }
 

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use latchmail_core::message_number::{MessageNumber, Uid};
 use latchmail_core::permissions::Right;
-use latchmail_imap::{MessageRef, Opened, SearchKey, header_fields};
+use latchmail_imap::{Appended, Fetched, MessageRef, Opened};
+use latchmail_imap::{beginning_in_open_folder, header_fields, undeleted};
 
 use super::id::{DraftId, ID_FIELDS};
 use super::result::Error;
@@ -42,6 +43,8 @@ pub(super) struct Survey {
     pub(super) uids: Vec<Uid>,
     /// The drafts. The newest draft is first.
     pub(super) drafts: Vec<Entry>,
+    /// The beginning of the draft that the caller reads. `None` if it was not found.
+    pub(super) message: Option<Fetched>,
 }
 
 /// A draft in a folder.
@@ -85,7 +88,7 @@ impl Drafts {
     /// Returns an [`Error`] if the operation fails.
     pub async fn get(&self, access: &Access, id: &str) -> Result<Option<StoredDraft>, Error> {
         for _ in 0..ATTEMPTS {
-            let Some(found) = self.find(access, id, &[Right::MailRead]).await? else {
+            let Some(found) = self.find(access, id, &[Right::MailRead], None).await? else {
                 return Ok(None);
             };
             let draft = [(found.id, found.entry.uid, found.number)];
@@ -111,7 +114,7 @@ impl Drafts {
         let Some(path) = self.folder(access, &rights).await? else {
             return Ok((Vec::new(), 0));
         };
-        let Some(survey) = self.survey(access, &path, &rights).await? else {
+        let Some(survey) = self.survey(access, &path, &rights, None).await? else {
             return Ok((Vec::new(), 0));
         };
         let page: Vec<&Entry> = survey.drafts.iter().skip(offset).take(limit).collect();
@@ -128,21 +131,25 @@ impl Drafts {
         Ok((drafts, survey.drafts.len()))
     }
 
-    /// Finds the draft with this id. Returns `None` if the draft does not exist, or if the member
-    /// must not learn that it exists.
+    /// Finds the draft with this id. If `bytes` is set, also reads this number of bytes of its
+    /// message, unless its id depends on its number. Returns `None` if the draft does not exist, or
+    /// if the member must not learn that it exists.
     pub(super) async fn find(
         &self,
         access: &Access,
         id: &str,
         rights: &[Right],
+        bytes: Option<usize>,
     ) -> Result<Option<Found>, MailboxError> {
         let Some(path) = self.folder(access, rights).await? else {
             return Ok(None);
         };
-        let Some(survey) = self.survey(access, &path, rights).await? else {
+        let id = DraftId::parse(id);
+        let read = id.zip(bytes);
+        let Some(survey) = self.survey(access, &path, rights, read).await? else {
             return Ok(None);
         };
-        let Some(id) = DraftId::parse(id) else {
+        let Some(id) = id else {
             return Ok(None);
         };
         if let Some(entry) = survey.drafts.iter().find(|entry| entry.id == Some(id)) {
@@ -172,19 +179,20 @@ impl Drafts {
         }))
     }
 
-    /// Finds all drafts in a folder. Returns `None` if the folder does not exist, or if the member
-    /// does not have all `rights` on it.
+    /// Finds all drafts in a folder. If `read` is set, also reads this number of bytes of the draft
+    /// with this id. Returns `None` if the folder does not exist, or if the member does not have
+    /// all `rights` on it.
     pub(super) async fn survey(
         &self,
         access: &Access,
         path: &Arc<str>,
         rights: &[Right],
+        read: Option<(DraftId, usize)>,
     ) -> Result<Option<Survey>, MailboxError> {
         let account = &access.account;
         let connections = &self.mail.context.connections;
         let mut lease = connections.lease(access, None).await?;
-        let keys = [SearchKey::Undeleted];
-        let Some((opened, mut uids)) = retry_read!(lease, session => session.search(path, &keys))
+        let Some((opened, mut uids)) = retry_read!(lease, session => undeleted(session, path))
         else {
             self.forget_folder(account);
             return Ok(None);
@@ -209,7 +217,6 @@ impl Drafts {
             let new = fetched.iter();
             ids.extend(new.map(|message| (message.uid, DraftId::of_header(&message.header))));
         }
-        drop(lease);
         uids.retain(|uid| ids.contains_key(uid));
         let mut drafts: Vec<Entry> = Vec::new();
         let mut positions: HashMap<DraftId, usize> = HashMap::new();
@@ -225,6 +232,21 @@ impl Drafts {
                 older: Vec::new(),
             });
         }
+        let read = read.and_then(|(id, bytes)| {
+            let entry = drafts.iter().find(|entry| entry.id == Some(id))?;
+            Some((entry.uid, bytes))
+        });
+        let mut message = None;
+        if let Some((uid, bytes)) = read {
+            let (path, uid_validity) = at;
+            let at = MessageRef {
+                path,
+                uid_validity,
+                uid,
+            };
+            message = retry_read!(lease, session => beginning_in_open_folder(session, at, bytes));
+        }
+        drop(lease);
         if ids.len() <= MAX_KNOWN {
             let known = KnownIds {
                 uid_validity: opened.uid_validity,
@@ -237,7 +259,21 @@ impl Drafts {
             opened,
             uids,
             drafts,
+            message,
         }))
+    }
+
+    /// Caches the id of a message that was just stored, so no survey has to read its header.
+    pub(super) fn remember(&self, account: &str, stored: Appended, id: DraftId) {
+        let Appended { uid_validity, uid } = stored;
+        let known = self.known.get(account);
+        let known = known.filter(|known| known.uid_validity == uid_validity);
+        let mut ids = known.map(|known| known.ids.clone()).unwrap_or_default();
+        if ids.len() < MAX_KNOWN {
+            ids.insert(uid, Some(id));
+            let known = KnownIds { uid_validity, ids };
+            self.known.insert(account.to_owned(), Arc::new(known));
+        }
     }
 
     /// Returns the numbers of messages. Omits messages that no longer exist.

@@ -6,16 +6,15 @@ use std::sync::Arc;
 
 use latchmail_core::message_number::MessageNumber;
 use latchmail_imap::{Fetched, MessageRef};
-use latchmail_mime::Header;
 use latchmail_search::threads::ThreadId;
 
 use super::SearchIndex;
 use super::indexes::AccountIndex;
+use crate::blocking;
 use crate::error::Error;
-use crate::message::thread_ids::{own_thread_id, thread_id};
+use crate::message::thread_ids::unmerged_thread;
 use crate::message::types::Summary;
 use crate::message::version::state_version;
-use crate::{blocking, bounds};
 
 impl SearchIndex {
     /// Replaces the thread ids of messages whose threads were merged with other threads.
@@ -44,14 +43,21 @@ impl SearchIndex {
         at: MessageRef<'_>,
         message: &Fetched,
     ) -> Result<String, Error> {
+        let merged = self.merged_thread(account, number).await?;
+        let thread = merged.unwrap_or_else(|| unmerged_thread(&message.header, number));
+        let (flags, thread) = (&message.flags, thread.to_string());
+        Ok(state_version(account, number, at, flags, &thread))
+    }
+
+    /// Returns the thread of a message. Returns `None` if the thread was not merged with another
+    /// thread, unless the index is open.
+    pub(crate) async fn merged_thread(
+        &self,
+        account: &str,
+        number: MessageNumber,
+    ) -> Result<Option<ThreadId>, Error> {
         let threads = self.threads_of(account, &[number]).await?;
-        let thread = if let Some(thread) = threads.get(&number) {
-            ThreadId(*thread).to_string()
-        } else {
-            let header = Header::of(&message.header, bounds::FIELD);
-            thread_id(own_thread_id(&header), number)
-        };
-        Ok(state_version(account, number, at, &message.flags, &thread))
+        Ok(threads.get(&number).copied().map(ThreadId))
     }
 
     /// Returns the threads of messages. Omits messages whose threads were not merged, unless the

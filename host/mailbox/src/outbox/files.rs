@@ -127,7 +127,7 @@ impl Outbox {
                 part.map(|part| part.content)
             }
             Source::Message(message) => {
-                let message = reading.raw(access, *message).await;
+                let message = reading.raw(access, *message, true).await;
                 message
                     .map_err(reading_error)?
                     .map(|message| message.content)

@@ -14,10 +14,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::{fmt, mem};
 
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 use futures_util::stream::{self, BoxStream, StreamExt as _, TryStreamExt as _};
 use latchmail_core::traces::in_request;
 use latchmail_directory::message_index::Location;
-use latchmail_imap::Connector;
+use latchmail_imap::{Connector, end_stream, next_piece};
 use latchmail_mime::{Decoder, Encoding, Section};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
@@ -114,13 +115,14 @@ impl Download {
     }
 
     /// Creates a download whose first chunk has been read. `first` begins at the start of
-    /// `section`.
+    /// `section`. `lease` has the folder of the message open, and reads the other chunks.
     pub(crate) async fn with_first(
         reader: Arc<MessageReader>,
         access: &Access,
         location: Arc<Location>,
         section: Section,
         first: Bytes,
+        lease: Lease<Connector>,
     ) -> Result<Self, Error> {
         let source = Source {
             reader,
@@ -128,12 +130,36 @@ impl Download {
             location,
             section,
         };
-        let mut reader = source.reader_at_start().await?;
+        let reader = source.reader_at_start().now_or_never();
+        let (mut reader, connection) = if let Some(reader) = reader {
+            (reader?, Connection::FolderOpen(lease))
+        } else {
+            // The downloads that have the permits need connections, so the connection must be
+            // released before the wait for a permit.
+            drop(lease);
+            (source.reader_at_start().await?, Connection::None)
+        };
         reader.position += first.len();
+        if !reader.is_done() {
+            reader.connection = connection;
+        }
         Ok(Self {
             source,
             started: Mutex::new(Some(Started { first, reader })),
         })
+    }
+
+    /// Requests the bytes after the first chunk, so that the mail server sends them while the
+    /// response begins. The connection closes if the bytes are not read.
+    ///
+    /// # Errors
+    /// Returns an [`Error`] if the operation fails.
+    pub(crate) async fn request_rest(&mut self) -> Result<(), Error> {
+        let started = self.started.get_mut();
+        match started.unwrap_or_else(PoisonError::into_inner) {
+            Some(started) => started.reader.request_rest().await,
+            None => Ok(()),
+        }
     }
 
     /// Returns a part of the bytes as a stream. Returns `None` if the content is encoded, so that a
@@ -200,6 +226,9 @@ impl Source {
         let Some(first) = reader.next().await? else {
             return Ok(None);
         };
+        if reader.is_done() {
+            reader.end_stream().await;
+        }
         Ok(Some(Started { first, reader }))
     }
 
@@ -236,7 +265,41 @@ impl Reader {
         while self.wait_for_client(client).await && !self.is_done() {
             let chunk = self.next().await?.ok_or_else(message_deleted)?;
             client.send(Ok(chunk));
+            if self.is_done() {
+                self.end_stream().await;
+            }
         }
+        Ok(())
+    }
+
+    /// Waits for the end of the command that sent the last bytes, and returns the connection. The
+    /// client has all bytes, so a failure only closes the connection.
+    async fn end_stream(&mut self) {
+        if let Connection::Streaming(mut lease) = mem::take(&mut self.connection)
+            && let Ok(session) = lease.current_session()
+            && let Err(error) = end_stream(session).await
+        {
+            tracing::debug!(%error, "the mail server did not end a download");
+        }
+    }
+
+    /// Requests all further bytes with one command if a connection has the folder open. Otherwise
+    /// does nothing.
+    async fn request_rest(&mut self) -> Result<(), Error> {
+        let mut lease = match mem::take(&mut self.connection) {
+            Connection::FolderOpen(lease) => lease,
+            other => {
+                self.connection = other;
+                return Ok(());
+            }
+        };
+        self.acquire_memory().await?;
+        let rest = self.position..self.source.section.range.end;
+        let uid = message_ref(&self.source.location).uid;
+        let session = lease.session().await?;
+        let length = session.selected_folder()?.start_stream(uid, &rest).await?;
+        check_length(length.ok_or_else(message_deleted)?, rest.len())?;
+        self.connection = Connection::Streaming(lease);
         Ok(())
     }
 
@@ -298,6 +361,9 @@ impl Reader {
         let chunk = self.position..end.min(self.position + bounds::DOWNLOAD_CHUNK);
         let location = Arc::clone(&self.source.location);
         let message = message_ref(&location);
+        if !self.is_client_slow && chunk.end != end {
+            self.request_rest().await?;
+        }
         let (bytes, connection) = match mem::take(&mut self.connection) {
             Connection::None => {
                 let access = &self.source.access;
@@ -312,7 +378,7 @@ impl Reader {
                 };
                 if let Some(length) = stream_length {
                     check_length(length, rest.len())?;
-                    let bytes = lease.current_session()?.next_bytes().await?;
+                    let (bytes, _) = next_piece(lease.current_session()?).await?;
                     (bytes, Connection::Streaming(lease))
                 } else {
                     // Request at least one byte, because IMAP has no empty range. The request also
@@ -342,12 +408,12 @@ impl Reader {
                 (bytes, Connection::FolderOpen(lease))
             }
             Connection::Streaming(mut lease) => {
-                let bytes = lease.current_session()?.next_bytes().await?;
+                let (bytes, _) = next_piece(lease.current_session()?).await?;
                 (bytes, Connection::Streaming(lease))
             }
         };
         self.position += bytes.len();
-        if !self.is_done() {
+        if !self.is_done() || matches!(connection, Connection::Streaming(_)) {
             self.connection = connection;
         }
         Ok(Some(bytes))
@@ -370,6 +436,7 @@ impl Started {
     fn decoded(self) -> BoxStream<'static, Result<Bytes, Error>> {
         let Self { first, reader } = self;
         let section = &reader.source.section;
+        let is_encoded = section.encoding != Encoding::Identity;
         let (mut decoder, mut remaining) = (Decoder::new(section.encoding), section.range.len());
         let (client, chunks) = buffer();
         client.send(Ok(first));
@@ -383,6 +450,10 @@ impl Started {
             Some((chunks.next().await?, chunks))
         })
         .map_ok(move |chunk| {
+            if !is_encoded {
+                // Passing on the bytes takes less time than copying them.
+                return chunk;
+            }
             remaining = remaining.saturating_sub(chunk.len());
             Bytes::from(decoder.decode(&chunk, remaining == 0))
         })

@@ -28,7 +28,8 @@ pub struct RawMessage {
 
 impl Reader {
     /// Returns the message with this message number in its stored form. Returns `None` if the
-    /// message does not exist.
+    /// message does not exist. If `reads_all` is `true`, the caller will probably read all bytes,
+    /// so this function requests them from the mail server.
     ///
     /// # Errors
     /// Returns an [`Error`] if the operation fails.
@@ -36,10 +37,11 @@ impl Reader {
         self: &Arc<Self>,
         access: &Access,
         number: MessageNumber,
+        reads_all: bool,
     ) -> Result<Option<RawMessage>, Error> {
         let mut locations = self.numbers.locations(access, number);
         while let Some(location) = locations.next().await? {
-            let found = self.raw_at(access, location).await?;
+            let found = self.raw_at(access, location, reads_all).await?;
             if found.is_some() {
                 return Ok(found);
             }
@@ -51,14 +53,14 @@ impl Reader {
         self: &Arc<Self>,
         access: &Access,
         location: Arc<Location>,
+        reads_all: bool,
     ) -> Result<Option<RawMessage>, Error> {
         let at = message_ref(&location);
         let pool = &self.context.connections;
         let mut lease = pool.lease(access, Some(at.path)).await?;
         let fetched = retry_read!(lease, session =>
-            session.beginnings_at(&[at], bounds::DOWNLOAD_CHUNK));
-        drop(lease);
-        let Some(message) = fetched.into_iter().find(|message| message.uid == at.uid) else {
+            latchmail_imap::beginning(session, at, bounds::DOWNLOAD_CHUNK));
+        let Some(message) = fetched else {
             return Ok(None);
         };
         let first = message.whole;
@@ -88,11 +90,16 @@ impl Reader {
             Arc::clone(&location),
             section,
             first,
+            lease,
         );
+        let mut content = content.await?;
+        if reads_all {
+            content.request_rest().await?;
+        }
         Ok(Some(RawMessage {
             subject,
             size: size as u64,
-            content: content.await?,
+            content,
         }))
     }
 }

@@ -1,14 +1,15 @@
 //! Reads the versions of messages, without their texts.
 
+use futures_util::future::join;
 use latchmail_core::message_number::MessageNumber;
-use latchmail_directory::message_index::Location;
-use latchmail_imap::Fetched;
+use latchmail_imap::{Fetched, MessageRef};
 
 use super::Reader;
 use crate::access::Access;
 use crate::connections::retry::retry_read;
 use crate::error::Error;
-use crate::message::version::{MessageVersion, content_version};
+use crate::message::thread_ids::unmerged_thread;
+use crate::message::version::{MessageVersion, content_version, state_version};
 use crate::numbers::locations::message_ref;
 
 impl Reader {
@@ -23,16 +24,30 @@ impl Reader {
         number: MessageNumber,
     ) -> Result<Option<MessageVersion>, Error> {
         let account = &access.account;
+        let cache = &self.context.cache;
         let mut locations = self.numbers.locations(access, number);
         while let Some(location) = locations.next().await? {
-            if let Some(message) = self.state_at(access, &location).await? {
-                let at = message_ref(&location);
-                let state = self.index.state_version(account, number, at, &message);
-                return Ok(Some(MessageVersion {
-                    state: state.await?,
-                    content: content_version(account, number),
-                }));
-            }
+            let at = message_ref(&location);
+            let cached = cache.unmerged_thread(account, number);
+            // The database is read while the mail server processes the command.
+            let (message, merged) = join(
+                self.state_at(access, at, cached.is_none()),
+                self.index.merged_thread(account, number),
+            )
+            .await;
+            let (Some(message), merged) = (message?, merged?) else {
+                continue;
+            };
+            let unmerged = cached.unwrap_or_else(|| {
+                let thread = unmerged_thread(&message.header, number);
+                cache.insert_unmerged_thread(account, number, thread);
+                thread
+            });
+            let thread = merged.unwrap_or(unmerged).to_string();
+            return Ok(Some(MessageVersion {
+                state: state_version(account, number, at, &message.flags, &thread),
+                content: content_version(account, number),
+            }));
         }
         Ok(None)
     }
@@ -40,14 +55,14 @@ impl Reader {
     async fn state_at(
         &self,
         access: &Access,
-        location: &Location,
+        at: MessageRef<'_>,
+        with_header: bool,
     ) -> Result<Option<Fetched>, Error> {
-        let at = message_ref(location);
         let mut lease = self
             .context
             .connections
             .lease(access, Some(at.path))
             .await?;
-        Ok(retry_read!(lease, session => session.state_at(at)))
+        Ok(retry_read!(lease, session => session.state_at(at, with_header)))
     }
 }

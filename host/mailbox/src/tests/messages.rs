@@ -412,3 +412,28 @@ async fn a_message_read_again_has_the_changes_of_another_client() {
     })
     .await;
 }
+
+/// Returns the version of a message's state, without reading the message.
+async fn state(test: &TestMailbox, number: MessageNumber) -> Option<String> {
+    let version = test.mail.reading.version(&test.access, number).await;
+    version.unwrap().map(|version| version.state)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_version_is_that_of_the_message_also_if_only_the_flags_are_read() {
+    with_mailbox(async |test| {
+        let numbers = test.append("INBOX", &["a", "b"]).await;
+        let mut client = test.dovecot.client("ada");
+        client.ok("SELECT INBOX");
+        // The first call reads the thread of the message, and the others find it in the cache.
+        for flag in ["\\Seen", "\\Flagged", "x"] {
+            client.ok(&format!("STORE 1 +FLAGS ({flag})"));
+            let current = test.detail(numbers[0]).await.version;
+            assert_eq!(state(&test, numbers[0]).await.as_deref(), Some(&*current));
+        }
+        client.ok("STORE 1 +FLAGS (\\Deleted)");
+        client.ok("EXPUNGE");
+        assert_eq!(state(&test, numbers[0]).await, None);
+    })
+    .await;
+}

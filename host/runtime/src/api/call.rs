@@ -47,6 +47,8 @@ pub struct Call {
     pub(super) origin: Origin,
     /// The record of changes, if the call is a preview.
     pub(crate) preview: Preview,
+    /// Whether the request asks for a range of the content (RFC 9110, section 14.2).
+    pub(crate) has_range: bool,
     /// The number of lines that the module has logged in this call.
     pub(super) log_lines: u32,
     /// The number of passwords that the host has checked in this call.
@@ -90,6 +92,7 @@ impl Call {
             caller,
             origin,
             preview: Preview::default(),
+            has_range: false,
             log_lines: 0,
             password_checks: 0,
             code: None,

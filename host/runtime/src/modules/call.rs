@@ -7,7 +7,7 @@ use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::StatusCode;
+use http::{StatusCode, header};
 use latchmail_core::caller::Origin;
 use latchmail_core::error::Failure;
 use latchmail_core::mail_server_start;
@@ -201,7 +201,8 @@ impl Module {
         let mut request = request;
         let id = request.id.clone();
         let origin = request.origin();
-        let call = self.new_call(request.caller.take(), origin);
+        let mut call = self.new_call(request.caller.take(), origin);
+        call.has_range = request.headers.contains_key(header::RANGE);
         let mut cpu = CpuTime::new(self.budget.cpu).counted_in(&self.metrics.cpu);
         let mut instance = match idle {
             Some(instance) => instance.reuse(call, self.budget),

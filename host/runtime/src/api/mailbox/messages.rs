@@ -30,7 +30,8 @@ impl Call {
         number: MessageNumber,
     ) -> Result<wit::RawMessage, HostError<Error>> {
         let access = self.mailbox_access(Scope::MailRead)?;
-        let message = self.services.mail.reading.raw(&access, number).await;
+        let reading = &self.services.mail.reading;
+        let message = reading.raw(&access, number, !self.has_range).await;
         let message = message.map_err(mailbox_error)?.ok_or(Error::NotFound)?;
         let content = match message.content.whole() {
             Some(bytes) => Blob::new(bytes),

@@ -21,7 +21,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 async fn service() -> Service {
     Setup::default()
         .with("events.check_interval = 3600")
-        .with_notices()
+        .with_mail()
         .start()
         .await
 }
