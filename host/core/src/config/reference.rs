@@ -7,7 +7,7 @@ use super::{BUILT_IN, Config};
 
 /// The sections that contain keys. The documentation has a table for each section. `<name>` is any
 /// name.
-const SECTIONS: [&str; 31] = [
+const SECTIONS: [&str; 32] = [
     "log",
     "http",
     "tls",
@@ -30,6 +30,7 @@ const SECTIONS: [&str; 31] = [
     "dkim.keys.<name>",
     "limits",
     "redis",
+    "registry",
     "webhooks",
     "oauth",
     "oauth.introspection",
