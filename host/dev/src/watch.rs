@@ -19,7 +19,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
-use bytes::Bytes;
 use latchmail_core::caller::Origin;
 use latchmail_http::App;
 use latchmail_runtime::modules::digest;
@@ -196,7 +195,7 @@ impl Watcher {
 /// Installs a component, with consent to all new permissions. Returns the names and the versions of
 /// the installed modules.
 async fn install(app: &Arc<App>, component: Vec<u8>) -> anyhow::Result<String> {
-    let components = vec![Bytes::from(component)];
+    let components = vec![component.into()];
     let installed = app
         .module_manager
         .install(&**app, components, true, &Origin::operator())

@@ -11,10 +11,10 @@ use crate::reference::{InvalidReference, Reference};
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A setting or a file of the section `[registry]` is invalid.
-    #[error("{0}")]
+    #[error(transparent)]
     Settings(#[from] StartError),
     /// The text is not a reference.
-    #[error("{0}")]
+    #[error(transparent)]
     Reference(#[from] InvalidReference),
     /// The reference lacks a part that the operation needs, or has a part that it does not accept.
     #[error("{reference} {problem}")]

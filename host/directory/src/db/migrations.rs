@@ -137,6 +137,13 @@ const STEPS: &[Step] = &[
         sqlite: include_str!("../../migrations/sqlite/0015_webhooks.sql"),
         postgres: include_str!("../../migrations/postgres/0015_webhooks.sql"),
     },
+    Step {
+        version: 16,
+        description: "module sources",
+        oldest: 1,
+        sqlite: include_str!("../../migrations/sqlite/0016_module_sources.sql"),
+        postgres: include_str!("../../migrations/postgres/0016_module_sources.sql"),
+    },
 ];
 
 /// Runs the missing migrations. The caller must begin a write transaction first, because the

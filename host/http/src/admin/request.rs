@@ -2,6 +2,9 @@
 
 use bytes::Bytes;
 use latchmail_core::codes;
+use latchmail_directory::modules::Artifact;
+use latchmail_registry::{Digest, Reference};
+use latchmail_runtime::manager::NewComponent;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
@@ -18,6 +21,24 @@ pub(super) struct Component {
         pattern = "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?$"
     )]
     component: usize,
+    /// The artifact of a registry that contained the component. The service stores it with the
+    /// version. The caller has compared the digests and verified the signature.
+    #[serde(default)]
+    #[schema(nullable = false)]
+    source: Option<Source>,
+}
+
+/// An artifact of a registry.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = ComponentSource)]
+struct Source {
+    /// The reference of the artifact, without a digest: `oci://HOST/REPOSITORY:TAG`.
+    #[schema(max_length = 512)]
+    reference: String,
+    /// The digest of the artifact's manifest.
+    #[schema(pattern = "^sha256:[0-9a-f]{64}$")]
+    digest: String,
 }
 
 /// Returns the bytes of the components, in the order of `components`. The pipeline has decoded each
@@ -34,6 +55,37 @@ pub(super) fn component_bytes(
     let bytes: Option<Vec<_>> = components.iter().map(bytes).collect();
     bytes
         .ok_or_else(|| Rejection::bad_request(codes::INVALID_BASE64, "component must be in base64"))
+}
+
+/// Returns the components with their artifacts, in the order of `components`.
+///
+/// # Errors
+/// Returns 400 in the cases of [`component_bytes`], and if an artifact is invalid.
+pub(super) fn new_components(
+    components: &[Component],
+    request: &Request,
+) -> Result<Vec<NewComponent>, Rejection> {
+    let bytes = component_bytes(components, request)?;
+    let all = bytes.into_iter().zip(components);
+    all.map(|(bytes, component)| {
+        let artifact = component.source.as_ref().map(artifact).transpose()?;
+        Ok(NewComponent { bytes, artifact })
+    })
+    .collect()
+}
+
+fn artifact(source: &Source) -> Result<Artifact, Rejection> {
+    let invalid = |text| Rejection::bad_request(codes::INVALID_FIELD, text);
+    let reference = source.reference.parse::<Reference>().ok();
+    let reference = reference
+        .filter(|reference| reference.digest().is_none())
+        .ok_or_else(|| invalid("source.reference must have the form oci://HOST/REPOSITORY:TAG"))?;
+    let digest = Digest::parse(&source.digest)
+        .ok_or_else(|| invalid("source.digest must be sha256: and 64 hexadecimal digits"))?;
+    Ok(Artifact {
+        reference: reference.to_string(),
+        digest: digest.to_string(),
+    })
 }
 
 /// Returns the name of the module from the path of the request.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use latchmail_core::caller::Origin;
 use latchmail_core::config;
-use latchmail_directory::modules::{NewVersion, Version};
+use latchmail_directory::modules::{Artifact, NewVersion, Version};
 
 use super::consent;
 use super::error::Error;
@@ -17,6 +17,26 @@ use crate::modules::{Examined, Module};
 
 /// The minimum length of a prefix of a digest, in hexadecimal digits.
 const MIN_DIGEST_PREFIX: usize = 8;
+
+/// A component to install.
+#[derive(Debug)]
+pub struct NewComponent {
+    /// The bytes of the component.
+    pub bytes: Bytes,
+    /// The artifact that contained the component. `None` if the component does not come from a
+    /// registry.
+    pub artifact: Option<Artifact>,
+}
+
+/// A component that does not come from a registry.
+impl From<Vec<u8>> for NewComponent {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self {
+            bytes: bytes.into(),
+            artifact: None,
+        }
+    }
+}
 
 impl ModuleManager {
     /// Installs either all components or none. The new versions handle requests when this function
@@ -29,10 +49,12 @@ impl ModuleManager {
     pub async fn install(
         &self,
         router: &dyn Router,
-        components: Vec<Bytes>,
+        components: Vec<NewComponent>,
         accept: bool,
         origin: &Origin,
     ) -> Result<Vec<Report>, Error> {
+        let components = components.into_iter().map(|one| (one.bytes, one.artifact));
+        let (components, artifacts): (Vec<_>, Vec<_>) = components.unzip();
         let examined = self.examine_all(components).await?;
         let _change = self.begin_change(router).await?;
         let policies = self.policy_source.current()?;
@@ -52,7 +74,11 @@ impl ModuleManager {
         if !needed.is_empty() && !accept {
             return Err(Error::ConsentRequired(needed));
         }
-        let new_versions: Vec<_> = examined.iter().map(new_version).collect();
+        let new_versions: Vec<_> = examined
+            .iter()
+            .zip(&artifacts)
+            .map(|(one, artifact)| new_version(one, artifact.as_ref()))
+            .collect();
         let stored = self
             .directory
             .modules
@@ -428,13 +454,14 @@ impl ModuleManager {
     }
 }
 
-fn new_version(examined: &Examined) -> NewVersion<'_> {
+fn new_version<'a>(examined: &'a Examined, artifact: Option<&'a Artifact>) -> NewVersion<'a> {
     NewVersion {
         module: &examined.manifest.name,
         digest: &examined.digest,
         version: &examined.manifest.version,
         component: &examined.bytes,
         source: false,
+        artifact,
     }
 }
 
