@@ -217,12 +217,20 @@ impl Session<'_> {
         for _ in 0..=MAX_REDIRECTS {
             let server = self.client.allowed(&url)?;
             let authorization = self.authorization.as_deref().map(String::as_str);
-            let authorization = authorization.filter(|_| server == self.server);
+            let is_registry = server == self.server;
+            let authorization = authorization.filter(|_| is_registry);
             let opened = self.client.open(server, call, &url, authorization).await?;
             let next = location(&url, &opened.headers)
                 .filter(|_| call.method == "GET" && opened.status.is_redirection());
             match next {
                 Some(next) => url = next,
+                // The credentials are not for this server, so its challenge is not followed.
+                None if opened.status == StatusCode::UNAUTHORIZED && !is_registry => {
+                    return Err(Error::Status {
+                        what: call.what.to_owned(),
+                        status: opened.status,
+                    });
+                }
                 None => return receive(opened, call.what, call.limit).await,
             }
         }

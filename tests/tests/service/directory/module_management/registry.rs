@@ -315,6 +315,23 @@ async fn credentials_go_to_their_registry_and_to_no_target_of_a_redirect() {
     // Both servers may be unencrypted.
     let both = format!("{},{}", registry.address, storage.address);
     let variable = ("LATCHMAIL_REGISTRY__PLAIN_HTTP", &*both);
+    let thief = FakeRegistry::start().await;
+    thief.require_token();
+    let all = format!("{both},{}", thief.address);
+    let path = format!("blobs/{layer}");
+    let stolen = format!("http://{}/v2/modules/variant/{path}", thief.address);
+    registry.redirect(&path, &stolen);
+    fixture
+        .service
+        .operator_with_all_settings(
+            &["module", "install", "--yes", tag.as_str()],
+            &[("LATCHMAIL_REGISTRY__PLAIN_HTTP", all.as_str())],
+        )
+        .await
+        .fails_mentioning("status 401");
+    assert_eq!(thief.requests().len(), 1);
+    assert_eq!(thief.requests()[0].1, None);
+    registry.redirect(&path, &url);
     let arguments = ["module", "install", "--yes", tag.as_str()];
     fixture
         .service
