@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// The crates of the service. Each may depend on those before it.
-const CRATES: [&str; 33] = [
+const CRATES: [&str; 34] = [
     "latchmail-shape",
     "latchmail-html",
     "latchmail-mailserver",
@@ -17,6 +17,7 @@ const CRATES: [&str; 33] = [
     "latchmail-redis",
     "latchmail-transport",
     "latchmail-oidc",
+    "latchmail-registry",
     "latchmail-mime",
     "latchmail-search",
     "latchmail-compose",

@@ -247,11 +247,11 @@ async fn start_host(config: &Config, clock: &Clock) -> Running {
         .await
         .unwrap();
     if let Some(component) = other {
-        let component = std::fs::read(component).unwrap().into();
+        let component = std::fs::read(component).unwrap();
         let app = &running.app;
         let (modules, origin) = (&app.module_manager, Origin::operator());
         let installed = modules
-            .install(&**app, vec![(component, None)], true, &origin)
+            .install(&**app, &[component.into()], true, &origin)
             .await;
         installed.unwrap();
     }
@@ -457,12 +457,11 @@ impl Service {
     /// Installs components as the operator does, with consent to everything.
     pub async fn install(&self, components: &[Vec<u8>]) {
         let app = &self.running.as_ref().unwrap().app;
-        let unnamed = |component: &Vec<u8>| (component.clone().into(), None);
-        let components = components.iter().map(unnamed).collect();
+        let components: Vec<_> = components.iter().cloned().map(Into::into).collect();
         let origin = Origin::operator();
         let installed = app
             .module_manager
-            .install(&**app, components, true, &origin);
+            .install(&**app, &components, true, &origin);
         installed.await.unwrap();
     }
 

@@ -6,27 +6,28 @@
 //! service. `compile` fills the cache that the service reads when it starts.
 
 mod client;
+mod components;
 mod log;
 mod new;
 mod output;
 mod path;
+mod push;
+mod upgrade;
 
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use clap::Subcommand;
 use http::{Method, StatusCode};
-use latchmail_http::admin::LARGEST_COMPONENTS_MIB;
-use latchmail_runtime::modules::{name_of_file, precompile};
+use latchmail_runtime::modules::precompile;
 use latchmail_terminal::output::{escape, print_line, print_lines};
 use serde_json::{Value, json};
 
 use crate::context::ServiceArgs;
 use crate::project::{Language, Name};
 use client::{ErrorResponse, send};
+use components::Components;
 use path::module_path;
 
 /// Subcommands of `latchmail module`.
@@ -64,24 +65,46 @@ pub enum Command {
     /// Check component files without installing them. Shows the content of each file, and what its
     /// installation requires.
     Inspect {
-        /// Component files.
-        #[arg(required = true)]
-        files: Vec<PathBuf>,
+        #[command(flatten)]
+        components: Components,
         /// Print a JSON object.
         #[arg(long)]
         json: bool,
     },
     /// Install either all component files or none. Each file contains a new module or a new version
     /// of an installed module. The modules serve immediately. A component that has only handlers
-    /// gets the name of its file.
+    /// gets the name of its file or repository.
     Install {
-        /// Component files.
-        #[arg(required = true)]
-        files: Vec<PathBuf>,
+        #[command(flatten)]
+        components: Components,
         /// Consent to the replacement of versions, and to the new imports and routes of the
         /// components. Without this option, the command asks for consent.
         #[arg(long)]
         yes: bool,
+    },
+    /// Install the newest version of a module from the registry that the module comes from. The
+    /// newest version is the highest tag of three numbers. If the module was installed with another
+    /// tag, it is the artifact to which that tag points now.
+    Upgrade {
+        /// Name of the module.
+        name: String,
+        /// Show the newest version, and what its installation requires, without installing it.
+        #[arg(long)]
+        plan: bool,
+        /// Accept an artifact without a signature. Requires `registry.allow_unsigned`.
+        #[arg(long)]
+        unsigned: bool,
+        /// Consent to the replacement of the version, and to the new imports and routes of the
+        /// component. Without this option, the command asks for consent.
+        #[arg(long, conflicts_with = "plan")]
+        yes: bool,
+    },
+    /// Upload a component file to a registry. Does not sign it.
+    Push {
+        /// Component file.
+        file: PathBuf,
+        /// Reference with a tag: `oci://HOST/REPOSITORY:TAG`.
+        reference: String,
     },
     /// Enable a module. If the module is already enabled, reload its serving version with the
     /// current configuration.
@@ -166,7 +189,7 @@ pub async fn run(service: &ServiceArgs, command: Command) -> anyhow::Result<()> 
         return new::new(name, *language);
     }
     let config = service.load_config()?;
-    let socket = config.admin.socket;
+    let socket = config.admin.socket.clone();
     let show = |response: &Value, json: bool, lines: fn(&Value) -> Vec<String>| {
         if json {
             print_line(&response.to_string())
@@ -190,12 +213,32 @@ pub async fn run(service: &ServiceArgs, command: Command) -> anyhow::Result<()> 
             request,
             json,
         } => log::show(&socket, &module_path(&name)?, request.as_deref(), json).await,
-        Command::Inspect { files, json } => {
-            let response =
-                send(&socket, Method::POST, "/inspect", Some(components(&files)?)).await?;
+        Command::Inspect { components, json } => {
+            let body = components.read(&config).await?;
+            let response = send(&socket, Method::POST, "/inspect", Some(body)).await?;
             show(&response, json, inspections)
         }
-        Command::Install { files, yes } => install(&socket, &files, yes).await,
+        Command::Install { components, yes } => {
+            install(&socket, components.read(&config).await?, yes).await
+        }
+        Command::Upgrade {
+            name,
+            plan,
+            unsigned,
+            yes,
+        } => {
+            upgrade::upgrade(
+                &config,
+                &name,
+                upgrade::Options {
+                    plan,
+                    unsigned,
+                    yes,
+                },
+            )
+            .await
+        }
+        Command::Push { file, reference } => push::push(&config, &file, &reference).await,
         Command::Enable { name } => post_change(&socket, &name, "/enable", None).await,
         Command::Disable { name } => post_change(&socket, &name, "/disable", None).await,
         Command::Rollback { name, to } => {
@@ -248,10 +291,9 @@ async fn compile(cache_dir: &Path, files: &[PathBuf]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Installs components. Asks the operator for consent if the service requires consent and standard
-/// input is a terminal.
-async fn install(socket: &Path, files: &[PathBuf], yes: bool) -> anyhow::Result<()> {
-    let mut body = components(files)?;
+/// Installs the components in the body of a request. Asks the operator for consent if the service
+/// requires consent and standard input is a terminal.
+async fn install(socket: &Path, mut body: Value, yes: bool) -> anyhow::Result<()> {
     body["accept"] = yes.into();
     let installed = match send(socket, Method::POST, "", Some(body.clone())).await {
         Err(error) if !yes && ask_for_consent(socket, &error, &body).await? => {
@@ -335,37 +377,18 @@ async fn post_change(
 fn state_line(report: &Value) -> String {
     let text = |key: &str| report[key].as_str().map(escape).unwrap_or_default();
     match report["state"].as_str() {
-        Some("serving") => format!(
-            "{} {} is serving (digest {})",
-            text("name"),
-            text("version"),
-            text("digest").get(..12).unwrap_or_default()
-        ),
+        Some("serving") => {
+            let line = format!(
+                "{} {} is serving (digest {})",
+                text("name"),
+                text("version"),
+                text("digest").get(..12).unwrap_or_default()
+            );
+            match output::serving_source(report) {
+                Some(source) => format!("{line} from {source}"),
+                None => line,
+            }
+        }
         _ => format!("{} is {}", text("name"), text("state")),
     }
-}
-
-/// Returns the body of a request with the component files.
-fn components(files: &[PathBuf]) -> anyhow::Result<Value> {
-    // The service rejects a large body before it has read the whole body, and the response can be
-    // lost. The size is therefore checked first. If the size of a file cannot be read, the code
-    // below reports the error when it reads the file.
-    let sizes = files.iter().filter_map(|file| file.metadata().ok());
-    let size: u64 = sizes.map(|file| file.len()).sum();
-    if size > LARGEST_COMPONENTS_MIB * 1024 * 1024 {
-        bail!(
-            "the components are larger than {LARGEST_COMPONENTS_MIB} MiB in total, the limit for one request"
-        );
-    }
-    let component = |file: &PathBuf| -> anyhow::Result<Value> {
-        let bytes =
-            std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
-        let mut component = json!({ "component": STANDARD.encode(bytes) });
-        if let Some(name) = name_of_file(file) {
-            component["name"] = name.into();
-        }
-        Ok(component)
-    };
-    let modules: Vec<Value> = files.iter().map(component).collect::<Result<_, _>>()?;
-    Ok(json!({ "modules": modules }))
 }

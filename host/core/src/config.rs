@@ -34,6 +34,7 @@ mod redis;
 #[cfg(test)]
 mod reference;
 mod registration;
+mod registry;
 mod sieve;
 mod sign_in;
 mod smtp;
@@ -74,6 +75,7 @@ pub use self::oauth::{Introspection, OAuth};
 pub use self::plans::Plan;
 pub use self::redis::Redis;
 pub use self::registration::Registration;
+pub use self::registry::Registry;
 pub use self::sieve::Sieve;
 pub use self::sign_in::{DomainSignIn, MailserverSignIn, OidcSignIn, PasswordSource, SignIn};
 pub use self::smtp::Smtp;
@@ -174,6 +176,8 @@ section! {
         pub limits: Limits,
         /// The settings of the Redis server with the rate limits that several hosts share.
         pub redis: Redis,
+        /// The settings of registries with modules.
+        pub registry: Registry,
         /// The settings of webhooks.
         pub webhooks: Webhooks,
         /// The limits of handlers of modules.

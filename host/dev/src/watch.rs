@@ -19,9 +19,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
-use bytes::Bytes;
 use latchmail_core::caller::Origin;
 use latchmail_http::App;
+use latchmail_runtime::manager::NewComponent;
 use latchmail_runtime::modules::{digest, name_of_file};
 use tokio::time::sleep;
 
@@ -194,17 +194,19 @@ impl Watcher {
 }
 
 /// Installs a component, with consent to all new permissions. `name` is the name of a module that
-/// has only handlers. Returns the names and the versions of
-/// the installed modules.
+/// has only handlers. Returns the names and the versions of the installed modules.
 async fn install(
     app: &Arc<App>,
     component: Vec<u8>,
     name: Option<String>,
 ) -> anyhow::Result<String> {
-    let components = vec![(Bytes::from(component), name)];
+    let component = NewComponent {
+        name,
+        ..NewComponent::from(component)
+    };
     let installed = app
         .module_manager
-        .install(&**app, components, true, &Origin::operator())
+        .install(&**app, &[component], true, &Origin::operator())
         .await?;
     let names = installed.iter().map(|report| {
         let module = &report.summary;

@@ -12,15 +12,16 @@ use crate::db::{Db, Error, Tx};
 use crate::events::{self, Event, Kind};
 
 const LIST: &str = "SELECT module, digest, enabled, source_digest FROM modules ORDER BY module";
-const VERSIONS: &str = "SELECT digest, version, size, rank, served, installed_at FROM module_versions \
+const VERSIONS: &str = "SELECT digest, version, size, rank, served, installed_at, reference, artifact \
+    FROM module_versions \
     WHERE module = $1 ORDER BY rank DESC";
 const COMPONENT: &str = "SELECT component FROM module_components WHERE module = $1 AND digest = $2";
 
 /// Gives the highest rank to a version that is installed again.
-const RENEW: &str = "UPDATE module_versions SET installed_at = $3, \
+const RENEW: &str = "UPDATE module_versions SET installed_at = $3, reference = $4, artifact = $5, \
     rank = (SELECT MAX(rank) + 1 FROM module_versions WHERE module = $1) WHERE module = $1 AND digest = $2";
-const KEEP: &str = "INSERT INTO module_versions (module, digest, version, size, rank, installed_at) \
-    VALUES ($1, $2, $3, $4, (SELECT COALESCE(MAX(rank), 0) + 1 FROM module_versions WHERE module = $1), $5)";
+const KEEP: &str = "INSERT INTO module_versions (module, digest, version, size, rank, installed_at, reference, artifact) \
+    VALUES ($1, $2, $3, $4, (SELECT COALESCE(MAX(rank), 0) + 1 FROM module_versions WHERE module = $1), $5, $6, $7)";
 const KEEP_COMPONENT: &str =
     "INSERT INTO module_components (module, digest, component) VALUES ($1, $2, $3)";
 const SERVE: &str = "INSERT INTO modules (module, digest, enabled, source_digest, changed_at) VALUES ($1, $2, TRUE, $3, $4) \
@@ -77,6 +78,20 @@ pub struct Version {
     pub served: Option<i64>,
     /// The time of the last installation, in milliseconds since the epoch.
     pub installed_at: i64,
+    /// The reference of the artifact that contained the version, without a digest. `None` if the
+    /// version was not installed from a registry.
+    pub reference: Option<String>,
+    /// The digest of the artifact's manifest.
+    pub artifact: Option<String>,
+}
+
+/// The artifact of a registry that contains a component.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Artifact {
+    /// The reference, without a digest: `oci://HOST/REPOSITORY:TAG`.
+    pub reference: String,
+    /// The digest of the manifest: `sha256:` and 64 hexadecimal digits.
+    pub digest: String,
 }
 
 /// A version to store and activate.
@@ -92,6 +107,9 @@ pub struct NewVersion<'a> {
     pub component: &'a [u8],
     /// Whether the component comes from the configured file.
     pub source: bool,
+    /// The artifact that contained the component. `None` if the component does not come from a
+    /// registry.
+    pub artifact: Option<&'a Artifact>,
 }
 
 /// The lock for changes of modules. Other hosts that change a module wait until this value is
@@ -285,7 +303,10 @@ impl Modules {
 
 /// Stores a version. Writes the component only if the version is not stored.
 async fn store_version(tx: &mut Tx, new: &NewVersion<'_>, now: Timestamp) -> Result<(), Error> {
-    let renewed = tx.execute(RENEW, (new.module, new.digest, now)).await?;
+    let reference = new.artifact.map(|artifact| &artifact.reference);
+    let artifact = new.artifact.map(|artifact| &artifact.digest);
+    let row = (new.module, new.digest, now, reference, artifact);
+    let renewed = tx.execute(RENEW, row).await?;
     if renewed == 1 {
         return Ok(());
     }
@@ -295,6 +316,8 @@ async fn store_version(tx: &mut Tx, new: &NewVersion<'_>, now: Timestamp) -> Res
         new.version,
         i64::try_from(new.component.len()).unwrap_or(i64::MAX),
         now,
+        reference,
+        artifact,
     );
     tx.execute(KEEP, row).await?;
     tx.execute(KEEP_COMPONENT, (new.module, new.digest, new.component))

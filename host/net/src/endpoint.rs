@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use latchmail_core::error::StartError;
 use latchmail_core::network::is_local;
-use rustls_platform_verifier::BuilderVerifierExt;
+use rustls_platform_verifier::{BuilderVerifierExt, Verifier};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -21,6 +21,7 @@ use tokio_rustls::rustls::client::danger::{
     HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
 };
 use tokio_rustls::rustls::crypto::{self, CryptoProvider, ring};
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use tokio_rustls::rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
 
@@ -69,6 +70,27 @@ pub fn client_tls(server: &str) -> Result<ClientConfig, StartError> {
 /// the server in the error message.
 pub(crate) fn tls_connector(server: &str) -> Result<TlsConnector, StartError> {
     Ok(TlsConnector::from(Arc::new(client_tls(server)?)))
+}
+
+/// Works like [`tls_connector`], and also trusts the certificates in `pem`.
+pub(crate) fn tls_connector_with(server: &str, pem: &[u8]) -> Result<TlsConnector, StartError> {
+    let failed = |reason: &dyn fmt::Display| {
+        StartError::new(format!("cannot set up TLS for {server}: {reason}"))
+    };
+    let authorities = CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>();
+    let authorities = authorities.map_err(|error| failed(&error))?;
+    if authorities.is_empty() {
+        return Err(failed(&"the file contains no certificate in PEM"));
+    }
+    let provider = Arc::new(ring::default_provider());
+    let verifier = Verifier::new_with_extra_roots(authorities, Arc::clone(&provider));
+    let client = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| failed(&error))?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(verifier.map_err(|error| failed(&error))?))
+        .with_no_client_auth();
+    Ok(TlsConnector::from(Arc::new(client)))
 }
 
 /// Returns a TLS connector for servers on the machine itself. The connector accepts every

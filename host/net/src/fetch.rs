@@ -27,7 +27,7 @@ use latchmail_core::traces::TraceContext;
 use tokio::time::{Instant, timeout_at};
 
 use crate::dns::Dns;
-use crate::endpoint::Io;
+use crate::endpoint::{Io, tls_connector_with};
 use connect::Connector;
 pub use connect::{Cause, Reason};
 pub use exchange::{OpenResponse, Response};
@@ -131,6 +131,18 @@ impl Fetch {
     pub fn new(dns: Arc<Dns>) -> Result<Self, StartError> {
         Ok(Self {
             connector: Connector::new(dns)?,
+        })
+    }
+
+    /// Creates a client that also trusts the certificates in `pem`, in addition to those in the
+    /// system's trust store. Opens no connection.
+    ///
+    /// # Errors
+    /// Returns an error if `pem` contains no certificate, or if TLS is not available on this
+    /// machine.
+    pub fn with_authorities(dns: Arc<Dns>, pem: &[u8]) -> Result<Self, StartError> {
+        Ok(Self {
+            connector: Connector::with(dns, tls_connector_with("the configured servers", pem)?),
         })
     }
 
@@ -245,6 +257,9 @@ fn prepare(request: Request) -> Result<(Target, http::Request<Full<Bytes>>), Err
             "The body is larger than {MAX_BODY_SIZE} bytes"
         )));
     }
+    // hyper sends no length of an empty body, and some servers require it (RFC 9110, section 8.6).
+    let needs_length =
+        request.body.is_empty() && [Method::PATCH, Method::POST, Method::PUT].contains(&method);
     let path = uri.path_and_query().map_or("/", |path| path.as_str());
     // A URL can have a query without a path.
     let path = if path.starts_with('/') {
@@ -261,6 +276,12 @@ fn prepare(request: Request) -> Result<(Target, http::Request<Full<Bytes>>), Err
         .map_err(|_| Error::Invalid("url has an invalid host".into()))?;
     *prepared.headers_mut() = headers(request.headers)?;
     prepared.headers_mut().insert(header::HOST, host);
+    if needs_length {
+        let length = HeaderValue::from_static("0");
+        prepared
+            .headers_mut()
+            .insert(header::CONTENT_LENGTH, length);
+    }
     let trace = request.trace.map(|trace| trace.to_string());
     if let Some(Ok(trace)) = trace.map(HeaderValue::try_from) {
         prepared.headers_mut().insert(TRACEPARENT, trace);

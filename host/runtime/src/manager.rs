@@ -30,6 +30,7 @@ mod router;
 mod start;
 mod state;
 
+pub use change::NewComponent;
 pub use error::Error;
 pub use router::Router;
 pub use state::ModuleManager;

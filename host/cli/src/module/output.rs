@@ -7,6 +7,23 @@ use serde_json::Value;
 /// a digest.
 const DIGEST_PREFIX: usize = 12;
 
+/// Returns the artifact of a registry that contained the current version of a module: the version
+/// that serves, or the version that should serve.
+pub(super) fn current_source(report: &Value) -> Option<&Value> {
+    let versions = list(report, "versions").iter();
+    let mut current = versions.filter(|version| version["digest"] == report["digest"]);
+    current.next()?.get("source")
+}
+
+/// Formats the artifact of the current version as one reference with its digest.
+pub(super) fn serving_source(report: &Value) -> Option<String> {
+    current_source(report).map(source)
+}
+
+fn source(source: &Value) -> String {
+    format!("{}@{}", text(&source["reference"]), text(&source["digest"]))
+}
+
 /// Returns a table with one row for each module.
 pub(super) fn modules(response: &Value) -> Vec<String> {
     let heading = [
@@ -61,6 +78,9 @@ pub(super) fn module(report: &Value) -> Vec<String> {
         format!("version   {}", text(&report["version"])),
         format!("digest    {}", text(&report["digest"])),
     ];
+    if let Some(source) = serving_source(report) {
+        lines.push(format!("source    {source}"));
+    }
     if !text(&report["problem"]).is_empty() {
         lines.push(format!("problem   {}", text(&report["problem"])));
     }
@@ -88,12 +108,15 @@ pub(super) fn module(report: &Value) -> Vec<String> {
     lines.extend(list(report, "versions").iter().map(|version| {
         let serving = version["serving"] == true;
         format!(
-            "  {} {} {} {}{}",
+            "  {} {} {} {}{}{}",
             digest(&version["digest"]),
             text(&version["installedAt"]),
             text(&version["version"]),
             number(&version["size"]),
             if serving { " serving" } else { "" },
+            version
+                .get("source")
+                .map_or_else(String::new, |from| format!(" {}", source(from))),
         )
     }));
     lines

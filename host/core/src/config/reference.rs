@@ -30,6 +30,7 @@ const SECTIONS: [&str; 32] = [
     "dkim.keys.<name>",
     "limits",
     "redis",
+    "registry",
     "webhooks",
     "handlers",
     "oauth",

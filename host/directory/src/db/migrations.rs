@@ -144,6 +144,13 @@ const STEPS: &[Step] = &[
         sqlite: include_str!("../../migrations/sqlite/0016_module_handlers.sql"),
         postgres: include_str!("../../migrations/postgres/0016_module_handlers.sql"),
     },
+    Step {
+        version: 17,
+        description: "module sources",
+        oldest: 1,
+        sqlite: include_str!("../../migrations/sqlite/0017_module_sources.sql"),
+        postgres: include_str!("../../migrations/postgres/0017_module_sources.sql"),
+    },
 ];
 
 /// Runs the missing migrations. The caller must begin a write transaction first, because the

@@ -20,6 +20,7 @@ async fn prepare(fresh: &Fresh) {
         version: "1",
         component: b"component",
         source: false,
+        artifact: None,
     };
     let origin = Origin::default();
     let installed = directory.modules.install(&[version], 2, NOW, &origin);

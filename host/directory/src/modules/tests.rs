@@ -8,6 +8,7 @@ fn version<'a>(module: &'a str, digest: &'a str) -> NewVersion<'a> {
         version: "1.0.0",
         component: digest.as_bytes(),
         source: false,
+        artifact: None,
     }
 }
 
@@ -164,6 +165,32 @@ async fn the_configurations_file_is_remembered_until_another_is_seen(fresh: Fres
     assert_eq!(seen().await.as_deref(), Some("c"));
 }
 
+async fn the_artifact_of_the_latest_installation_is_recorded(fresh: Fresh) {
+    let artifact = Artifact {
+        reference: "oci://registry.test/mail:1.0.0".into(),
+        digest: "sha256:0".into(),
+    };
+    let from_registry = |digest| NewVersion {
+        artifact: Some(&artifact),
+        ..version("mail", digest)
+    };
+    install(&fresh, &[from_registry("a"), version("other", "a")], 10).await;
+    install(&fresh, &[version("mail", "b")], 10).await;
+    let recorded = async |module: &str| {
+        let versions = fresh.directory.modules.versions(module).await.unwrap();
+        let artifacts = versions
+            .into_iter()
+            .map(|one| one.reference.zip(one.artifact));
+        artifacts.collect::<Vec<_>>()
+    };
+    let expected = Some((artifact.reference.clone(), artifact.digest.clone()));
+    assert_eq!(recorded("mail").await, [None, expected.clone()]);
+    assert_eq!(recorded("other").await, [None]);
+    install(&fresh, &[from_registry("b")], 10).await;
+    install(&fresh, &[version("mail", "a")], 10).await;
+    assert_eq!(recorded("mail").await, [None, expected]);
+}
+
 both!(
     what_was_installed_last_serves_and_earlier_versions_are_kept,
     of_many_versions_the_newest_are_kept_the_one_that_serves_and_the_one_before_it,
@@ -172,4 +199,5 @@ both!(
     what_the_operator_switched_off_stays_off,
     a_removed_module_is_gone_with_all_its_versions,
     the_configurations_file_is_remembered_until_another_is_seen,
+    the_artifact_of_the_latest_installation_is_recorded,
 );

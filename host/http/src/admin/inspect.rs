@@ -5,7 +5,7 @@ use latchmail_runtime::manager::report::Inspection;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::request::{Component, named_components};
+use super::request::{Component, new_components};
 use super::state::AdminState;
 use crate::message::{self, Request, Response};
 use crate::rejection::Rejection;
@@ -48,10 +48,8 @@ pub(super) async fn inspect_modules<S: AdminState>(
     request: &Request,
 ) -> Result<Response, Rejection> {
     let components: Components = request.json()?;
+    let components = new_components(components.modules, request)?;
     let app = state.app();
-    let modules = app
-        .module_manager
-        .inspect(app, named_components(components.modules, request)?)
-        .await?;
+    let modules = app.module_manager.inspect(app, &components).await?;
     message::json(StatusCode::OK, &Inspected { modules })
 }

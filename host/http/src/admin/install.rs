@@ -5,7 +5,7 @@ use latchmail_runtime::manager::report::Report;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::request::{Component, named_components};
+use super::request::{Component, new_components};
 use super::state::AdminState;
 use crate::message::{self, Request, Response};
 use crate::rejection::Rejection;
@@ -64,11 +64,11 @@ pub(super) async fn install_modules<S: AdminState>(
     request: &Request,
 ) -> Result<Response, Rejection> {
     let install: Install = request.json()?;
-    let components = named_components(install.modules, request)?;
+    let components = new_components(install.modules, request)?;
     let (app, origin) = (state.app(), state.origin(request));
     let modules = app
         .module_manager
-        .install(app, components, install.accept, &origin)
+        .install(app, &components, install.accept, &origin)
         .await?;
     message::json(StatusCode::CREATED, &Installed { modules })
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use latchmail_core::caller::Origin;
 use latchmail_core::config;
-use latchmail_directory::modules::{NewVersion, Version};
+use latchmail_directory::modules::{Artifact, NewVersion, Version};
 
 use super::consent;
 use super::error::Error;
@@ -18,11 +18,34 @@ use crate::modules::{Examined, Module};
 /// The minimum length of a prefix of a digest, in hexadecimal digits.
 const MIN_DIGEST_PREFIX: usize = 8;
 
+/// A component to install.
+#[derive(Debug)]
+pub struct NewComponent {
+    /// The bytes of the component.
+    pub bytes: Bytes,
+    /// The name that the module gets if it exports only handlers, because it then has no manifest
+    /// with a name. `None` if the component has a manifest.
+    pub name: Option<String>,
+    /// The artifact that contained the component. `None` if the component does not come from a
+    /// registry.
+    pub artifact: Option<Artifact>,
+}
+
+/// A component without a name that does not come from a registry.
+impl From<Vec<u8>> for NewComponent {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self {
+            bytes: bytes.into(),
+            name: None,
+            artifact: None,
+        }
+    }
+}
+
 impl ModuleManager {
-    /// Installs either all components or none. Each component has the name that the module gets if
-    /// it exports only handlers, because it then has no manifest with a name. The new versions
-    /// handle requests when this function returns. `accept` states whether the operator consents to
-    /// additional permissions of the new versions.
+    /// Installs either all components or none. The new versions handle requests when this function
+    /// returns. `accept` states whether the operator consents to additional permissions of the new
+    /// versions.
     ///
     /// # Errors
     /// Returns an [`Error`] if a component cannot be installed. In this case, no component is
@@ -30,7 +53,7 @@ impl ModuleManager {
     pub async fn install(
         &self,
         router: &dyn Router,
-        components: Vec<(Bytes, Option<String>)>,
+        components: &[NewComponent],
         accept: bool,
         origin: &Origin,
     ) -> Result<Vec<Report>, Error> {
@@ -53,7 +76,11 @@ impl ModuleManager {
         if !needed.is_empty() && !accept {
             return Err(Error::ConsentRequired(needed));
         }
-        let new_versions: Vec<_> = examined.iter().map(new_version).collect();
+        let new_versions: Vec<_> = examined
+            .iter()
+            .zip(components)
+            .map(|(one, component)| new_version(one, component.artifact.as_ref()))
+            .collect();
         let stored = self
             .directory
             .modules
@@ -89,8 +116,7 @@ impl ModuleManager {
     }
 
     /// Reports what an installation of the components would do: their manifests, their imports, and
-    /// the problems. The components have names as in [`ModuleManager::install`]. This function
-    /// changes nothing.
+    /// the problems. This function changes nothing.
     ///
     /// # Errors
     /// Returns [`Error::Invalid`] if a component cannot be examined, and [`Error::Conflict`] if the
@@ -98,7 +124,7 @@ impl ModuleManager {
     pub async fn inspect(
         &self,
         router: &dyn Router,
-        components: Vec<(Bytes, Option<String>)>,
+        components: &[NewComponent],
     ) -> Result<Vec<Inspection>, Error> {
         let examined = self.examine_all(components).await?;
         let policies = self.policy_source.current()?;
@@ -396,19 +422,16 @@ impl ModuleManager {
 
     /// Examines the components of a request, and checks that the components have different module
     /// names.
-    async fn examine_all(
-        &self,
-        components: Vec<(Bytes, Option<String>)>,
-    ) -> Result<Vec<Examined>, Error> {
+    async fn examine_all(&self, components: &[NewComponent]) -> Result<Vec<Examined>, Error> {
         if components.is_empty() {
             return Err(Error::Invalid("the request contains no component".into()));
         }
         let several = components.len() > 1;
         let mut examined: Vec<Examined> = Vec::with_capacity(components.len());
-        for (index, (component, name)) in components.into_iter().enumerate() {
+        for (index, component) in components.iter().enumerate() {
             let one = self
                 .loader
-                .examine(component, None, name.as_deref())
+                .examine(component.bytes.clone(), None, component.name.as_deref())
                 .await
                 .map_err(|error| {
                     let subject = if several {
@@ -433,13 +456,14 @@ impl ModuleManager {
     }
 }
 
-fn new_version(examined: &Examined) -> NewVersion<'_> {
+fn new_version<'a>(examined: &'a Examined, artifact: Option<&'a Artifact>) -> NewVersion<'a> {
     NewVersion {
         module: &examined.manifest.name,
         digest: &examined.digest,
         version: &examined.manifest.version,
         component: &examined.bytes,
         source: false,
+        artifact,
     }
 }
 

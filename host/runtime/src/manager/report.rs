@@ -172,6 +172,23 @@ pub struct VersionReport {
     pub installed_at: String,
     /// Whether this version serves.
     pub serving: bool,
+    /// The artifact of a registry that contained the component. Absent if the version was not
+    /// installed from a registry.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub source: Option<Source>,
+}
+
+/// The artifact of a registry that contained a component.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = ModuleSource)]
+pub struct Source {
+    /// The reference of the artifact: `oci://HOST/REPOSITORY:TAG`, without a digest.
+    pub reference: String,
+    /// The digest of the artifact's manifest, to which the reference resolved: `sha256:` and 64
+    /// hexadecimal digits.
+    pub digest: String,
 }
 
 /// The result of an inspection. It describes what the installation of a component would do.
@@ -312,6 +329,10 @@ impl VersionReport {
             digest: version.digest,
             size: version.size,
             installed_at: Timestamp::from_millis(version.installed_at).to_string(),
+            source: version
+                .reference
+                .zip(version.artifact)
+                .map(|(reference, digest)| Source { reference, digest }),
         }
     }
 }

@@ -213,6 +213,7 @@ impl ModuleManager {
                 version: &examined.manifest.version,
                 component: &examined.bytes,
                 source: true,
+                artifact: None,
             };
             let (now, origin) = (self.clock.now(), Origin::service());
             self.directory

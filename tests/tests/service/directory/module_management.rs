@@ -6,6 +6,7 @@ mod consent;
 mod embedded;
 mod install;
 mod probe;
+mod registry;
 mod rollback;
 mod several_hosts;
 mod start;

@@ -33,6 +33,7 @@ async fn install(directory: &Directory, names: &[&str]) {
         version: "1.0.0",
         component: b"a",
         source: false,
+        artifact: None,
     };
     let set: Vec<_> = names.iter().copied().map(version).collect();
     let origin = Origin::operator();

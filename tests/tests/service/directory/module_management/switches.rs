@@ -167,9 +167,9 @@ async fn the_list_of_modules_and_the_routes_change_at_the_same_time() {
                     app,
                     moments: sender,
                 };
-                let component = variant_with_version("1.0.0").into();
+                let components = [variant_with_version("1.0.0").into()];
                 let modules = &app.module_manager;
-                let installed = modules.install(&router, vec![component], true, &origin);
+                let installed = modules.install(&router, &components, true, &origin);
                 handle.block_on(installed).unwrap();
             });
             for _ in 0..2 {

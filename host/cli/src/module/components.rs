@@ -1,0 +1,118 @@
+//! The components of a command: files, and references to artifacts of registries. An artifact is
+//! resolved, verified and downloaded by the command, so the service itself never depends on a
+//! registry: its database contains every installed component.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context as _, bail};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use latchmail_core::config::Config;
+use latchmail_core::error::StartError;
+use latchmail_http::admin::LARGEST_COMPONENTS_MIB;
+use latchmail_net::dns::Dns;
+use latchmail_registry::{Reference, Registry, Resolved};
+use latchmail_runtime::modules::name_of_file;
+use serde_json::{Value, json};
+
+/// The maximum total size of the components of one request, in bytes.
+const LARGEST_COMPONENTS: u64 = LARGEST_COMPONENTS_MIB * 1024 * 1024;
+
+/// The components of a command.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Components {
+    /// Component files, or references to artifacts of registries: `oci://HOST/REPOSITORY:TAG` or
+    /// `oci://HOST/REPOSITORY@sha256:…`.
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    /// Accept artifacts without a signature. Requires `registry.allow_unsigned`.
+    #[arg(long)]
+    unsigned: bool,
+}
+
+impl Components {
+    /// Reads the files, and downloads the artifacts. Returns the body of a request.
+    pub(super) async fn read(&self, config: &Config) -> anyhow::Result<Value> {
+        // The service rejects a large body before it has read the whole body, and the response can
+        // be lost. The size is therefore checked first. If the size of a file cannot be read, the
+        // code below reports the error when it reads the file.
+        let sizes = self.files.iter().filter_map(|file| file.metadata().ok());
+        let mut size: u64 = sizes.map(|file| file.len()).sum();
+        let mut modules = Vec::with_capacity(self.files.len());
+        for file in &self.files {
+            check_size(size)?;
+            let module = match reference(file) {
+                Some(text) => {
+                    let registry = registry(config)?;
+                    let wanted: Reference = text.parse()?;
+                    let resolved = registry.resolve(&wanted).await?;
+                    let component = pull(&registry, &resolved, self.unsigned).await?;
+                    size += component.len() as u64;
+                    let name = name_of_file(Path::new(wanted.repository()));
+                    artifact(&component, name.as_deref(), &resolved)
+                }
+                None => {
+                    let bytes = std::fs::read(file)
+                        .with_context(|| format!("cannot read {}", file.display()))?;
+                    element(&bytes, name_of_file(file).as_deref())
+                }
+            };
+            modules.push(module);
+        }
+        check_size(size)?;
+        Ok(json!({ "modules": modules }))
+    }
+}
+
+/// Creates the client of registries.
+pub(super) fn registry(config: &Config) -> Result<Registry, StartError> {
+    let dns = Dns::new(&config.dns, &config.mail_host())?;
+    Registry::new(&config.registry, Arc::new(dns))
+}
+
+/// Downloads and verifies the component of an artifact.
+pub(super) async fn pull(
+    registry: &Registry,
+    resolved: &Resolved,
+    unsigned: bool,
+) -> anyhow::Result<Bytes> {
+    Ok(registry
+        .pull(resolved, unsigned, LARGEST_COMPONENTS)
+        .await?)
+}
+
+/// Returns the element of `modules` for the component of an artifact. `name` is the name of a
+/// component that has no manifest.
+pub(super) fn artifact(component: &Bytes, name: Option<&str>, resolved: &Resolved) -> Value {
+    let mut element = element(component, name);
+    element["source"] = json!({
+        "reference": resolved.reference().to_string(),
+        "digest": resolved.digest().as_str(),
+    });
+    element
+}
+
+/// Returns the element of `modules` for a component that does not come from a registry.
+fn element(component: &[u8], name: Option<&str>) -> Value {
+    let mut element = json!({ "component": STANDARD.encode(component) });
+    if let Some(name) = name {
+        element["name"] = name.into();
+    }
+    element
+}
+
+/// Returns the text of an argument that is meant as a reference.
+fn reference(file: &Path) -> Option<&str> {
+    file.to_str().filter(|text| Reference::is_meant_by(text))
+}
+
+fn check_size(size: u64) -> anyhow::Result<()> {
+    if size > LARGEST_COMPONENTS {
+        bail!(
+            "the components are larger than {LARGEST_COMPONENTS_MIB} MiB in total, the limit for one request"
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,56 @@
+//! `latchmail module upgrade`: installs the newest version of a module from its registry.
+
+use anyhow::{anyhow, bail};
+use http::Method;
+use latchmail_core::config::Config;
+use latchmail_registry::Reference;
+use latchmail_terminal::output::{escape, print_line, print_lines};
+use serde_json::json;
+
+use super::client::send;
+use super::components::{artifact, pull, registry};
+use super::path::module_path;
+use super::{inspections, install, output};
+
+/// The options of the command.
+#[derive(Clone, Copy)]
+pub(super) struct Options {
+    /// Only show what the upgrade would do.
+    pub(super) plan: bool,
+    /// Accept an artifact without a signature.
+    pub(super) unsigned: bool,
+    /// Consent to everything.
+    pub(super) yes: bool,
+}
+
+/// Finds, verifies and installs the newest version of a module.
+pub(super) async fn upgrade(config: &Config, name: &str, options: Options) -> anyhow::Result<()> {
+    let socket = &config.admin.socket;
+    let report = send(socket, Method::GET, &module_path(name)?, None).await?;
+    let source = output::current_source(&report).ok_or_else(|| {
+        anyhow!("the current version of {name} was not installed from a registry, so it has no newer version")
+    })?;
+    let text = |key: &str| source[key].as_str().unwrap_or_default();
+    let installed: Reference = text("reference").parse()?;
+    let registry = registry(config)?;
+    let newest = registry.newest(&installed).await?;
+    let resolved = registry.resolve(&newest).await?;
+    if resolved.digest().as_str() == text("digest") {
+        return print_line(&format!("{name} is up to date: {resolved}"));
+    }
+    let component = pull(&registry, &resolved, options.unsigned).await?;
+    let body = json!({ "modules": [artifact(&component, Some(name), &resolved)] });
+    let response = send(socket, Method::POST, "/inspect", Some(body.clone())).await?;
+    let found = response["modules"][0]["name"].as_str().unwrap_or_default();
+    if found != name {
+        bail!(
+            "{resolved} contains the module `{}`, not {name}",
+            escape(found)
+        );
+    }
+    if options.plan {
+        print_line(&format!("{name} would be upgraded to {resolved}"))?;
+        return print_lines(inspections(&response));
+    }
+    install(socket, body, options.yes).await
+}
