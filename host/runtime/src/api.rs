@@ -22,6 +22,7 @@ mod http_client;
 mod log;
 mod mailbox;
 mod outbox;
+mod outgoing_http;
 mod problem;
 mod profile;
 mod services;
@@ -35,5 +36,6 @@ mod webhooks;
 
 pub use call::Call;
 pub(crate) use call::{JsonString, MAX_HANDLES};
+pub(crate) use outgoing_http::OutgoingHttp;
 pub use services::Services;
 pub use settings::Settings;

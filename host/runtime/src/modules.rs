@@ -11,6 +11,7 @@ mod contract;
 mod convert;
 mod engine;
 mod error;
+mod guest;
 mod headers;
 mod health;
 mod idle;
@@ -22,11 +23,13 @@ mod manifest;
 mod message;
 mod module;
 mod module_metrics;
+mod mount;
 mod policy;
 mod sandbox;
 mod sandbox_permits;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+mod wasi_http;
 
 pub use compile::precompile;
 pub use engine::engine;
@@ -40,3 +43,4 @@ pub use message::{Content, Request, Response, Verified};
 pub use module::Module;
 pub(crate) use module::set_metrics as set_module_metrics;
 pub use module_metrics::{AllUsage, Usage};
+pub use mount::Mount;

@@ -15,6 +15,7 @@ use latchmail_core::traces::{Kind, Span};
 
 use super::convert;
 use super::error::CallError;
+use super::guest::Guest;
 use super::health::Failing;
 use super::limits::{self, CpuTime};
 use super::manifest::Route;
@@ -22,6 +23,7 @@ use super::message::{Request, Response};
 use super::module::Module;
 use super::sandbox::{self, Instance};
 use super::sandbox_permits::SandboxPermit;
+use super::wasi_http;
 use crate::log_line::to_log_line;
 use crate::module_log::{Level, Source};
 
@@ -228,14 +230,27 @@ impl Module {
                 })?,
         };
         let store = &mut instance.store;
-        let request = convert::request(request, route.body, &mut store.data_mut().call.table)
-            .map_err(|e| trapped(format!("{e:#}")))?;
-        let module = instance.guest.latchmail_host_module();
-        let called = cpu
-            .spend(module.call_handle(&mut *store, &route.operation, &request))
-            .await;
+        let invalid = |detail| CallError::InvalidResponse {
+            module: self.name.to_string(),
+            detail,
+        };
+        let called = match &instance.guest {
+            Guest::Module(module) => {
+                let table = &mut store.data_mut().call.table;
+                let request = convert::request(request, route.body, table)
+                    .map_err(|e| trapped(format!("{e:#}")))?;
+                let module = module.latchmail_host_module();
+                cpu.spend(module.call_handle(&mut *store, &route.operation, &request))
+                    .await
+                    .map(Ok)
+            }
+            Guest::Standard { proxy, mount } => {
+                let (guest, max) = ((proxy, &**mount), self.budget.response);
+                wasi_http::handle(guest, store, &route.method, request, max, &mut cpu).await
+            }
+        };
         let response = match called {
-            Ok(response) => response,
+            Ok(response) => response.map_err(invalid)?,
             Err(error) => {
                 let error = match error.downcast::<Failure>() {
                     Ok(failure) => {
@@ -265,10 +280,7 @@ impl Module {
         let call = &mut store.data_mut().call;
         let json_strings = mem::take(&mut call.json_strings);
         let response = convert::response(response, json_strings, self.budget, &mut call.table)
-            .map_err(|detail| CallError::InvalidResponse {
-                module: self.name.to_string(),
-                detail,
-            })?;
+            .map_err(invalid)?;
         if response.status == StatusCode::SERVICE_UNAVAILABLE
             && self.uses_mail_server()
             && mail_server_start::is_starting()

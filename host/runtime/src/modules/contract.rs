@@ -8,6 +8,7 @@ use wasmtime::component::Component;
 use wasmtime::component::types::ComponentItem;
 
 use super::linker::{GRANTABLE, UNGRANTED};
+use super::wasi_http;
 
 /// The prefix of all interface names of the contract.
 const PACKAGE: &str = "latchmail:host/";
@@ -45,12 +46,13 @@ pub(crate) fn check(engine: &Engine, component: &Component) -> Result<(), String
         .exports(engine)
         .find(|(name, _)| contract_name(name).is_some_and(|(interface, _)| interface == EXPORT))
     else {
+        let advice = wasi_http::advice(&exports);
         let exports = match &*exports {
             [] => "nothing".into(),
             exports => exports.join(", "),
         };
         return Err(format!(
-            "it does not export {PACKAGE}{EXPORT}@{VERSION}, which every module must export; it exports {exports}"
+            "it does not export {PACKAGE}{EXPORT}@{VERSION}, which every module must export; it exports {exports}{advice}"
         ));
     };
     let has = |function: &str| match &module.ty {

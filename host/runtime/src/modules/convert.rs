@@ -40,6 +40,7 @@ pub(crate) fn manifest(manifest: wit::Manifest) -> Result<Manifest, String> {
             .into_iter()
             .map(route)
             .collect::<Result<_, _>>()?,
+        mount: None,
     })
 }
 

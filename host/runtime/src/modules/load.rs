@@ -25,6 +25,7 @@ use wasmtime::component::Component;
 
 use super::compile::compile;
 use super::engine::{self, MAX_MEMORY_MIB};
+use super::guest::{Guest, GuestPre};
 use super::health::{Failing, Health};
 use super::idle::IdleSandboxes;
 use super::limits::{self, CpuTime};
@@ -32,9 +33,10 @@ use super::manifest::{Access, Manifest};
 use super::message::Request;
 use super::module::Module;
 use super::module_metrics::ModuleMetrics;
+use super::mount::Mount;
 use super::sandbox::{self, Budget, Instance, Sandbox};
 use super::sandbox_permits::SandboxPermits;
-use super::{contract, convert, linker, policy};
+use super::{contract, convert, linker, policy, wasi_http};
 use crate::api::{Call, Services, Settings};
 use crate::module_log::ModuleLog;
 
@@ -91,7 +93,8 @@ pub struct Examined {
     pub manifest: Manifest,
     /// The SHA-256 digest of the component's bytes, as 64 hexadecimal digits.
     pub digest: Arc<str>,
-    /// The imported interfaces, with their versions.
+    /// The imported interfaces, with their versions. Without the interfaces of `wasi:http` for a
+    /// mounted component, because every mounted component can use them.
     pub imports: Arc<[String]>,
     /// The bytes of the component. Empty in the result of [`Loader::cached`].
     pub bytes: Bytes,
@@ -171,15 +174,21 @@ impl Loader {
             return Ok(Examined { bytes, ..examined });
         }
         let component = compile(&self.engine, bytes.clone()).await?;
-        contract::check(&self.engine, &component)?;
-        let imports = linker::imports(&self.engine, &component);
-        let pre = linker::linker_with_all(&self.engine, &component)?
-            .instantiate_pre(&component)
-            .and_then(EverythingPre::new)
-            .map_err(|error| contract::link_error(&error))?;
-        let budget = policy.map_or(DESCRIBE_BUDGET, policy::budget);
-        let manifest = convert::manifest(self.describe(&pre, budget).await?)
-            .map_err(|reason| format!("its manifest {reason}"))?;
+        let mut imports = linker::imports(&self.engine, &component);
+        let manifest = if let Some(mount) = Mount::read(&bytes)? {
+            wasi_http::check(&self.engine, &component)?;
+            imports.retain(|import| !wasi_http::is_provided(import));
+            mount.manifest()?
+        } else {
+            contract::check(&self.engine, &component)?;
+            let pre = linker::linker_with_all(&self.engine, &component)?
+                .instantiate_pre(&component)
+                .and_then(EverythingPre::new)
+                .map_err(|error| contract::link_error(&error))?;
+            let budget = policy.map_or(DESCRIBE_BUDGET, policy::budget);
+            convert::manifest(self.describe(pre, budget).await?)
+                .map_err(|reason| format!("its manifest {reason}"))?
+        };
         Ok(Examined {
             manifest,
             digest: digest.into(),
@@ -223,8 +232,7 @@ impl Loader {
             ));
         }
         let pre = linker::linker(&self.engine, &policy.grants)
-            .and_then(|linker| linker.instantiate_pre(&examined.component))
-            .and_then(EverythingPre::new)
+            .and_then(|linker| GuestPre::new(linker, &examined.component, &manifest))
             .map_err(|error| contract::link_error(&error))?;
         let sandbox_permits = self.sandbox_permits.of_module(&manifest.name);
         let module = Module {
@@ -321,7 +329,7 @@ impl Loader {
 
     async fn describe(
         &self,
-        pre: &EverythingPre<Sandbox>,
+        pre: EverythingPre<Sandbox>,
         budget: Budget,
     ) -> Result<wit::Manifest, String> {
         let call = Call::new(
@@ -332,13 +340,17 @@ impl Loader {
             None,
             Origin::default(),
         );
+        let pre = GuestPre::Module(pre);
         let _permit = self.sandbox_permits.spare().acquire().await;
         let described = async {
             let mut cpu = CpuTime::new(budget.cpu);
             let Instance { mut store, guest } = cpu
-                .spend(Instance::new(&self.engine, pre, call, budget, None))
+                .spend(Instance::new(&self.engine, &pre, call, budget, None))
                 .await
                 .map_err(|error| instantiation_error(&error))?;
+            let Guest::Module(guest) = guest else {
+                return Err("it has no function `describe`".into());
+            };
             cpu.spend(guest.latchmail_host_module().call_describe(&mut store))
                 .await
                 .map_err(|e| format!("`describe` trapped: {}", sandbox::trap_reason(&store, &e)))

@@ -2,6 +2,7 @@
 //! types, so that one router and one API description can contain all routes.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
@@ -179,4 +180,6 @@ pub struct Manifest {
     pub routes: Vec<Route>,
     /// The module's part of the API description: an object with `paths` and `components`.
     pub description: serde_json::Value,
+    /// The path at which a standard component is mounted. `None` for a module that has a manifest.
+    pub mount: Option<Arc<str>>,
 }

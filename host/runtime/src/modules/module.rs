@@ -4,7 +4,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use latchmail_bindings::EverythingPre;
 use latchmail_core::account_permits::AccountPermits;
 use latchmail_core::caller::{Caller, Origin};
 use latchmail_core::clock::Clock;
@@ -13,6 +12,7 @@ use latchmail_core::metrics::{MODULE_FAILING, SANDBOXES_IDLE};
 use tokio::sync::{Semaphore, mpsc};
 use wasmtime::Engine;
 
+use super::guest::GuestPre;
 use super::health::{Counts, Failing, Health};
 use super::idle::IdleSandboxes;
 use super::manifest::Manifest;
@@ -30,7 +30,7 @@ pub struct Module {
     pub(super) imports: Arc<[String]>,
     pub(super) policy: config::Module,
     pub(super) engine: Engine,
-    pub(super) pre: EverythingPre<Sandbox>,
+    pub(super) pre: GuestPre<Sandbox>,
     pub(super) services: Services,
     pub(super) settings: Arc<Settings>,
     pub(super) log: Arc<ModuleLog>,
