@@ -7,6 +7,7 @@
 
 mod client;
 mod log;
+mod mount;
 mod new;
 mod output;
 mod path;
@@ -27,6 +28,7 @@ use serde_json::{Value, json};
 use crate::context::ServiceArgs;
 use crate::project::{Language, Name};
 use client::{ErrorResponse, send};
+use mount::MountArgs;
 use path::module_path;
 
 /// Subcommands of `latchmail module`.
@@ -64,9 +66,12 @@ pub enum Command {
     /// Check component files without installing them. Shows the content of each file, and what its
     /// installation requires.
     Inspect {
-        /// Component files.
+        /// Component files. With `--http`, the name of the module and one component file.
         #[arg(required = true)]
         files: Vec<PathBuf>,
+        /// The options of standard components.
+        #[command(flatten)]
+        mount: MountArgs,
         /// Print a JSON object.
         #[arg(long)]
         json: bool,
@@ -74,9 +79,12 @@ pub enum Command {
     /// Install either all component files or none. Each file contains a new module or a new version
     /// of an installed module. The modules serve immediately.
     Install {
-        /// Component files.
+        /// Component files. With `--http`, the name of the module and one component file.
         #[arg(required = true)]
         files: Vec<PathBuf>,
+        /// The options of standard components.
+        #[command(flatten)]
+        mount: MountArgs,
         /// Consent to the replacement of versions, and to the new imports and routes of the
         /// components. Without this option, the command asks for consent.
         #[arg(long)]
@@ -162,12 +170,14 @@ pub async fn run(service: &ServiceArgs, command: Command) -> anyhow::Result<()> 
             request,
             json,
         } => log::show(&socket, &module_path(&name)?, request.as_deref(), json).await,
-        Command::Inspect { files, json } => {
-            let response =
-                send(&socket, Method::POST, "/inspect", Some(components(&files)?)).await?;
+        Command::Inspect { files, mount, json } => {
+            let body = components(&files, &mount)?;
+            let response = send(&socket, Method::POST, "/inspect", Some(body)).await?;
             show(&response, json, inspections)
         }
-        Command::Install { files, yes } => install(&socket, &files, yes).await,
+        Command::Install { files, mount, yes } => {
+            install(&socket, components(&files, &mount)?, yes).await
+        }
         Command::Enable { name } => post_change(&socket, &name, "/enable", None).await,
         Command::Disable { name } => post_change(&socket, &name, "/disable", None).await,
         Command::Rollback { name, to } => {
@@ -199,10 +209,9 @@ async fn compile(cache_dir: &Path, files: &[PathBuf]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Installs components. Asks the operator for consent if the service requires consent and standard
-/// input is a terminal.
-async fn install(socket: &Path, files: &[PathBuf], yes: bool) -> anyhow::Result<()> {
-    let mut body = components(files)?;
+/// Installs the components of a request body. Asks the operator for consent if the service requires
+/// consent and standard input is a terminal.
+async fn install(socket: &Path, mut body: Value, yes: bool) -> anyhow::Result<()> {
     body["accept"] = yes.into();
     let installed = match send(socket, Method::POST, "", Some(body.clone())).await {
         Err(error) if !yes && ask_for_consent(socket, &error, &body).await? => {
@@ -297,7 +306,8 @@ fn state_line(report: &Value) -> String {
 }
 
 /// Returns the body of a request with the component files.
-fn components(files: &[PathBuf]) -> anyhow::Result<Value> {
+fn components(files: &[PathBuf], mount: &MountArgs) -> anyhow::Result<Value> {
+    let (files, mount) = mount.split(files)?;
     // The service rejects a large body before it has read the whole body, and the response can be
     // lost. The size is therefore checked first. If the size of a file cannot be read, the code
     // below reports the error when it reads the file.
@@ -311,6 +321,10 @@ fn components(files: &[PathBuf]) -> anyhow::Result<Value> {
     let component = |file: &PathBuf| -> anyhow::Result<Value> {
         let bytes =
             std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+        let bytes = match &mount {
+            Some(mount) => mount.add_to(&bytes),
+            None => bytes,
+        };
         Ok(json!({ "component": STANDARD.encode(bytes) }))
     };
     let modules: Vec<Value> = files.iter().map(component).collect::<Result<_, _>>()?;
