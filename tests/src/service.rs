@@ -12,6 +12,7 @@ use latchmail_directory::testing::{PostgresDatabase, copy_sqlite};
 use latchmail_http::App;
 use latchmail_http::router::RouteEntry;
 use latchmail_mailserver::{LocalServers, Lookup};
+use latchmail_runtime::manager::NewComponent;
 use latchmail_runtime::modules::Access;
 use latchmail_service::Running;
 use lettre::address::Envelope;
@@ -455,9 +456,9 @@ impl Service {
     }
 
     /// Installs components as the operator does, with consent to everything.
-    pub async fn install(&self, components: &[Vec<u8>]) {
+    pub async fn install<C: Clone + Into<NewComponent>>(&self, components: &[C]) {
         let app = &self.running.as_ref().unwrap().app;
-        let components: Vec<_> = components.iter().cloned().map(Into::into).collect();
+        let components: Vec<NewComponent> = components.iter().cloned().map(Into::into).collect();
         let origin = Origin::operator();
         let installed = app
             .module_manager

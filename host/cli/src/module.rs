@@ -8,6 +8,7 @@
 mod client;
 mod components;
 mod log;
+mod mount;
 mod new;
 mod output;
 mod path;
@@ -28,6 +29,7 @@ use crate::context::ServiceArgs;
 use crate::project::{Language, Name};
 use client::{ErrorResponse, send};
 use components::Components;
+use mount::MountArgs;
 use path::module_path;
 
 /// Subcommands of `latchmail module`.
@@ -73,7 +75,7 @@ pub enum Command {
     },
     /// Install either all component files or none. Each file contains a new module or a new version
     /// of an installed module. The modules serve immediately. A component that has only handlers
-    /// gets the name of its file or repository.
+    /// gets the name of its file or repository. A standard component also needs `--http`.
     Install {
         #[command(flatten)]
         components: Components,
@@ -88,6 +90,8 @@ pub enum Command {
     Upgrade {
         /// Name of the module.
         name: String,
+        #[command(flatten)]
+        mount: MountArgs,
         /// Show the newest version, and what its installation requires, without installing it.
         #[arg(long)]
         plan: bool,
@@ -223,6 +227,7 @@ pub async fn run(service: &ServiceArgs, command: Command) -> anyhow::Result<()> 
         }
         Command::Upgrade {
             name,
+            mount,
             plan,
             unsigned,
             yes,
@@ -231,6 +236,7 @@ pub async fn run(service: &ServiceArgs, command: Command) -> anyhow::Result<()> 
                 &config,
                 &name,
                 upgrade::Options {
+                    mount: mount.mount(),
                     plan,
                     unsigned,
                     yes,

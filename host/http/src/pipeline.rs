@@ -244,6 +244,7 @@ where
     let verified = Verified::default();
     let request = Request {
         id: id.into(),
+        uri: parts.uri.clone(),
         path,
         query,
         headers: take_headers(parts),

@@ -288,10 +288,22 @@ fn check_pair<S>(a: &RouteEntry<S>, b: &RouteEntry<S>) -> Result<(), StartError>
 
 /// Returns `true` if a path can match the two patterns.
 fn overlap(a: &str, b: &str) -> bool {
-    a.split('/').count() == b.split('/').count()
-        && a.split('/')
-            .zip(b.split('/'))
-            .all(|(a, b)| a == b || segment_name(a).is_some() || segment_name(b).is_some())
+    let (mut a, mut b) = (a.split('/'), b.split('/'));
+    loop {
+        match (a.next(), b.next()) {
+            (None, None) => return true,
+            (Some(a), Some(b)) if matches_rest(a) || matches_rest(b) => return true,
+            (Some(a), Some(b))
+                if a == b || segment_name(a).is_some() || segment_name(b).is_some() => {}
+            _ => return false,
+        }
+    }
+}
+
+/// Returns `true` for a last segment such as `{*rest}`, which matches all further segments. Only
+/// the routes of mounted standard components have such a segment.
+fn matches_rest(segment: &str) -> bool {
+    segment.starts_with("{*")
 }
 
 /// Returns the name in a named segment such as `{name}`. Returns `None` for a literal segment.
@@ -387,6 +399,17 @@ mod tests {
             twice.contains("GET /a of the host and GET /b of module x"),
             "{twice}"
         );
+    }
+
+    #[test]
+    fn a_pattern_for_all_further_segments_overlaps_with_all_paths_below_it() {
+        for below in ["/a/b", "/a/{id}", "/a/b/c", "/{x}/b"] {
+            assert!(overlap("/a/{*rest}", below), "{below}");
+            assert!(overlap(below, "/a/{*rest}"), "{below}");
+        }
+        for other in ["/a", "/b/c", "/ab/c", "/"] {
+            assert!(!overlap("/a/{*rest}", other), "{other}");
+        }
     }
 
     #[test]

@@ -23,6 +23,7 @@ mod log;
 mod mailbox;
 mod modules;
 mod outbox;
+mod outgoing_http;
 mod problem;
 mod profile;
 mod recorder;
@@ -37,6 +38,7 @@ mod webhooks;
 
 pub use call::Call;
 pub(crate) use call::{JsonString, MAX_HANDLES};
+pub(crate) use outgoing_http::OutgoingHttp;
 pub(crate) use recorder::Preview;
 pub use recorder::Recorder;
 pub use services::Services;

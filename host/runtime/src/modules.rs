@@ -25,12 +25,14 @@ mod manifest;
 mod message;
 mod module;
 mod module_metrics;
+mod mount;
 mod policy;
 mod sandbox;
 mod sandbox_permits;
 mod schedule;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+mod wasi_http;
 
 pub use compile::precompile;
 pub use engine::engine;
@@ -45,4 +47,5 @@ pub use message::{Content, Request, Response, Verified};
 pub use module::Module;
 pub(crate) use module::set_metrics as set_module_metrics;
 pub use module_metrics::{AllUsage, Usage};
+pub use mount::Mount;
 pub use schedule::{Cron, Schedule};

@@ -18,3 +18,4 @@ mod modules_serving;
 mod modules_swap;
 mod password_guesses;
 mod scenarios;
+mod standard_components;

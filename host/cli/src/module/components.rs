@@ -14,8 +14,10 @@ use latchmail_core::error::StartError;
 use latchmail_http::admin::LARGEST_COMPONENTS_MIB;
 use latchmail_net::dns::Dns;
 use latchmail_registry::{Reference, Registry, Resolved};
-use latchmail_runtime::modules::name_of_file;
+use latchmail_runtime::modules::{Mount, name_of_file};
 use serde_json::{Value, json};
+
+use super::mount::MountArgs;
 
 /// The maximum total size of the components of one request, in bytes.
 const LARGEST_COMPONENTS: u64 = LARGEST_COMPONENTS_MIB * 1024 * 1024;
@@ -24,24 +26,30 @@ const LARGEST_COMPONENTS: u64 = LARGEST_COMPONENTS_MIB * 1024 * 1024;
 #[derive(Debug, Clone, clap::Args)]
 pub struct Components {
     /// Component files, or references to artifacts of registries: `oci://HOST/REPOSITORY:TAG` or
-    /// `oci://HOST/REPOSITORY@sha256:…`.
+    /// `oci://HOST/REPOSITORY@sha256:…`. With `--http`, the name of the module and one component;
+    /// the default name is that of the file or of the repository.
     #[arg(required = true)]
     files: Vec<PathBuf>,
     /// Accept artifacts without a signature. Requires `registry.allow_unsigned`.
     #[arg(long)]
     unsigned: bool,
+    #[command(flatten)]
+    mount: MountArgs,
 }
 
 impl Components {
     /// Reads the files, and downloads the artifacts. Returns the body of a request.
     pub(super) async fn read(&self, config: &Config) -> anyhow::Result<Value> {
+        let (name, files) = self.mount.split(&self.files)?;
+        let name_or_default = |file: &Path| name.clone().or_else(|| name_of_file(file));
+        let mount = self.mount.mount();
         // The service rejects a large body before it has read the whole body, and the response can
         // be lost. The size is therefore checked first. If the size of a file cannot be read, the
         // code below reports the error when it reads the file.
-        let sizes = self.files.iter().filter_map(|file| file.metadata().ok());
+        let sizes = files.iter().filter_map(|file| file.metadata().ok());
         let mut size: u64 = sizes.map(|file| file.len()).sum();
-        let mut modules = Vec::with_capacity(self.files.len());
-        for file in &self.files {
+        let mut modules = Vec::with_capacity(files.len());
+        for file in files {
             check_size(size)?;
             let module = match reference(file) {
                 Some(text) => {
@@ -50,13 +58,13 @@ impl Components {
                     let resolved = registry.resolve(&wanted).await?;
                     let component = pull(&registry, &resolved, self.unsigned).await?;
                     size += component.len() as u64;
-                    let name = name_of_file(Path::new(wanted.repository()));
-                    artifact(&component, name.as_deref(), &resolved)
+                    let name = name_or_default(Path::new(wanted.repository()));
+                    artifact(&component, name.as_deref(), mount.as_ref(), &resolved)
                 }
                 None => {
                     let bytes = std::fs::read(file)
                         .with_context(|| format!("cannot read {}", file.display()))?;
-                    element(&bytes, name_of_file(file).as_deref())
+                    element(&bytes, name_or_default(file).as_deref(), mount.as_ref())
                 }
             };
             modules.push(module);
@@ -85,8 +93,13 @@ pub(super) async fn pull(
 
 /// Returns the element of `modules` for the component of an artifact. `name` is the name of a
 /// component that has no manifest.
-pub(super) fn artifact(component: &Bytes, name: Option<&str>, resolved: &Resolved) -> Value {
-    let mut element = element(component, name);
+pub(super) fn artifact(
+    component: &Bytes,
+    name: Option<&str>,
+    mount: Option<&Mount>,
+    resolved: &Resolved,
+) -> Value {
+    let mut element = element(component, name, mount);
     element["source"] = json!({
         "reference": resolved.reference().to_string(),
         "digest": resolved.digest().as_str(),
@@ -95,8 +108,12 @@ pub(super) fn artifact(component: &Bytes, name: Option<&str>, resolved: &Resolve
 }
 
 /// Returns the element of `modules` for a component that does not come from a registry.
-fn element(component: &[u8], name: Option<&str>) -> Value {
-    let mut element = json!({ "component": STANDARD.encode(component) });
+fn element(component: &[u8], name: Option<&str>, mount: Option<&Mount>) -> Value {
+    let component = match mount {
+        Some(mount) => STANDARD.encode(mount.add_to(component)),
+        None => STANDARD.encode(component),
+    };
+    let mut element = json!({ "component": component });
     if let Some(name) = name {
         element["name"] = name.into();
     }

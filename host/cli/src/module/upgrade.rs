@@ -4,6 +4,7 @@ use anyhow::{anyhow, bail};
 use http::Method;
 use latchmail_core::config::Config;
 use latchmail_registry::Reference;
+use latchmail_runtime::modules::Mount;
 use latchmail_terminal::output::{escape, print_line, print_lines};
 use serde_json::json;
 
@@ -13,8 +14,9 @@ use super::path::module_path;
 use super::{inspections, install, output};
 
 /// The options of the command.
-#[derive(Clone, Copy)]
 pub(super) struct Options {
+    /// The mount of a standard component.
+    pub(super) mount: Option<Mount>,
     /// Only show what the upgrade would do.
     pub(super) plan: bool,
     /// Accept an artifact without a signature.
@@ -39,7 +41,8 @@ pub(super) async fn upgrade(config: &Config, name: &str, options: Options) -> an
         return print_line(&format!("{name} is up to date: {resolved}"));
     }
     let component = pull(&registry, &resolved, options.unsigned).await?;
-    let body = json!({ "modules": [artifact(&component, Some(name), &resolved)] });
+    let body =
+        json!({ "modules": [artifact(&component, Some(name), options.mount.as_ref(), &resolved)] });
     let response = send(socket, Method::POST, "/inspect", Some(body.clone())).await?;
     let found = response["modules"][0]["name"].as_str().unwrap_or_default();
     if found != name {

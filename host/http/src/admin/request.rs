@@ -20,8 +20,8 @@ pub(super) struct Component {
         pattern = "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?$"
     )]
     component: usize,
-    /// The name of the module if the component exports only handlers. The name of any other module
-    /// is in its manifest.
+    /// The name of the module if the component has no manifest with a name: it exports only
+    /// handlers, or it is mounted. Otherwise the name has no effect.
     #[serde(default)]
     #[schema(nullable = false)]
     name: Option<String>,

@@ -71,6 +71,7 @@ mod tests {
     fn token_of(body: &'static [u8]) -> Result<String, String> {
         let request = Request {
             id: String::new(),
+            uri: http::Uri::default(),
             path: Vec::new(),
             query: Vec::new(),
             headers: HeaderMap::new(),

@@ -28,9 +28,7 @@ impl Host for Call {
                 .map(|millis| Duration::from_millis(millis.into())),
             max_response_size: None,
         };
-        let is_safe = ["GET", "HEAD"].contains(&request.method.as_str());
-        let line = || format!("send {} {}", request.method, request.url);
-        if !is_safe && self.preview.records(line) {
+        if self.preview.records_request(&request.method, &request.url) {
             return Ok(wit::Response {
                 status: 204,
                 headers: Vec::new(),

@@ -53,7 +53,7 @@ impl Recorder {
 }
 
 /// The record of a call. `None` if the call is not a preview.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Preview(pub(crate) Option<Arc<Recorder>>);
 
 impl Preview {
@@ -64,6 +64,13 @@ impl Preview {
             recorder.record(&line());
         }
         self.is_active()
+    }
+
+    /// In a preview, records an HTTP request whose method is not safe, and returns `true`. The host
+    /// must then not send the request. Otherwise returns `false`.
+    pub(super) fn records_request(&self, method: &str, url: &str) -> bool {
+        let is_safe = ["GET", "HEAD"].contains(&method);
+        !is_safe && self.records(|| format!("send {method} {url}"))
     }
 
     /// Returns whether the call is a preview.

@@ -11,7 +11,8 @@ pub struct Settings {
     pub(super) config: ModuleSettings,
     /// The storage quota of the module for one account, in bytes.
     pub(super) store: u64,
-    /// The hosts to which the module is allowed to send HTTP requests.
+    /// The hosts to which the module is allowed to send HTTP requests. Empty without the grant
+    /// `http-client`.
     pub(super) hosts: Hosts,
 }
 
@@ -21,10 +22,17 @@ impl Settings {
     /// # Errors
     /// Returns a phrase with the name of the setting if a setting is invalid.
     pub fn of(module: &config::Module) -> Result<Self, String> {
+        let hosts =
+            Hosts::parse(&module.hosts).map_err(|reason| format!("its `hosts` {reason}"))?;
+        let sends_requests = module.grants.iter().any(|grant| grant == "http-client");
         Ok(Self {
             config: module.config.clone(),
             store: u64::from(module.store) * 1024,
-            hosts: Hosts::parse(&module.hosts).map_err(|reason| format!("its `hosts` {reason}"))?,
+            hosts: if sends_requests {
+                hosts
+            } else {
+                Hosts::default()
+            },
         })
     }
 }

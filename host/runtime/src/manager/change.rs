@@ -19,12 +19,12 @@ use crate::modules::{Examined, Module};
 const MIN_DIGEST_PREFIX: usize = 8;
 
 /// A component to install.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct NewComponent {
     /// The bytes of the component.
     pub bytes: Bytes,
-    /// The name that the module gets if it exports only handlers, because it then has no manifest
-    /// with a name. `None` if the component has a manifest.
+    /// The name of the module if the component has no manifest with a name: it exports only
+    /// handlers, or it is mounted.
     pub name: Option<String>,
     /// The artifact that contained the component. `None` if the component does not come from a
     /// registry.

@@ -23,6 +23,7 @@ use super::message::{Request, Response};
 use super::module::Module;
 use super::sandbox::{self, Budget, Instance, Sandbox};
 use super::sandbox_permits::SandboxPermit;
+use super::wasi_http;
 use crate::api::Call;
 use crate::log_line::to_log_line;
 use crate::module_log::{Level, Source};
@@ -209,26 +210,31 @@ impl Module {
             None => self.create(&mut cpu, call, self.budget).await?,
         };
         let store = &mut instance.store;
-        let request = convert::request(request, route.body, &mut store.data_mut().call.table)
-            .map_err(|e| self.trapped(format!("{e:#}")))?;
-        let Some(module) = instance.guest.module() else {
-            return Err(self.trapped("it does not export `module`".into()));
+        let invalid = |detail| CallError::InvalidResponse {
+            module: self.name.to_string(),
+            detail,
         };
-        let called = cpu
-            .spend(module.call_handle(&mut *store, &route.operation, &request))
-            .await;
+        let called = if let Some(guest) = instance.guest.standard() {
+            let max = self.budget.response;
+            wasi_http::handle(guest, store, &route.method, request, max, &mut cpu).await
+        } else if let Some(module) = instance.guest.module() {
+            let request = convert::request(request, route.body, &mut store.data_mut().call.table)
+                .map_err(|e| self.trapped(format!("{e:#}")))?;
+            cpu.spend(module.call_handle(&mut *store, &route.operation, &request))
+                .await
+                .map(Ok)
+        } else {
+            return Err(self.trapped("it has no routes".into()));
+        };
         let response = match called {
-            Ok(response) => response,
+            Ok(response) => response.map_err(invalid)?,
             Err(error) => return Err(self.ended(&cpu, instance, error)),
         };
         self.log_output(&id, store);
         let call = &mut store.data_mut().call;
         let json_strings = mem::take(&mut call.json_strings);
         let response = convert::response(response, json_strings, self.budget, &mut call.table)
-            .map_err(|detail| CallError::InvalidResponse {
-                module: self.name.to_string(),
-                detail,
-            })?;
+            .map_err(invalid)?;
         if response.status == StatusCode::SERVICE_UNAVAILABLE
             && self.uses_mail_server()
             && mail_server_start::is_starting()

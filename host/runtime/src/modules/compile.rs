@@ -8,7 +8,7 @@ use latchmail_core::error::StartError;
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
-use super::engine;
+use super::{engine, mount};
 
 /// The first eight bytes of a component, and the first eight bytes of a core module.
 const COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
@@ -41,13 +41,17 @@ pub(super) async fn compile(engine: &Engine, bytes: Bytes) -> Result<Component, 
         _ => return Err("it is not a WebAssembly component".into()),
     }
     let engine = engine.clone();
+    let source = bytes.clone();
     let compiled = tokio::task::spawn_blocking(move || {
         std::panic::catch_unwind(AssertUnwindSafe(|| Component::new(&engine, bytes)))
     })
     .await;
     match compiled {
         Ok(Ok(Ok(component))) => Ok(component),
-        Ok(Ok(Err(error))) => Err(format!("it cannot be compiled: {error:#}")),
+        Ok(Ok(Err(error))) => Err(format!(
+            "it cannot be compiled: {error:#}{}",
+            mount::compilation_advice(&source)
+        )),
         Ok(Err(_)) | Err(_) => Err("the compiler panicked".into()),
     }
 }

@@ -7,7 +7,9 @@ use wasmtime::Engine;
 use wasmtime::component::Component;
 use wasmtime::component::types::ComponentItem;
 
+use super::linked::{Exports, WRONG_HANDLERS};
 use super::linker::{GRANTABLE, UNGRANTED};
+use super::mount;
 
 /// The prefix of all interface names of the contract.
 const PACKAGE: &str = "latchmail:host/";
@@ -18,22 +20,14 @@ const MODULE: (&str, &[&str]) = ("module", &["describe", "handle"]);
 /// The interface of handlers, and the names of its functions.
 const HANDLERS: (&str, &[&str]) = ("handlers", &["subscriptions", "on-event", "on-timer"]);
 
-/// The context of an error about the types of handlers. The error itself, which has the same
-/// beginning, does not name the interface.
-pub(crate) const WRONG_HANDLERS: &str = "failed to convert functions of `handlers`";
-
-/// The interfaces of the contract that a component exports. There is at least one of them.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Exports {
-    /// Whether the component exports `module`, and so has routes.
-    pub(crate) module: bool,
-    /// Whether the component exports `handlers`.
-    pub(crate) handlers: bool,
-}
-
 /// Checks the names of the imports and exports. Returns an error for an incompatible version, an
-/// unknown interface or a missing export. The types are checked when the component is linked.
-pub(crate) fn check(engine: &Engine, component: &Component) -> Result<Exports, String> {
+/// unknown interface or a missing export. A mounted component needs other exports than a module.
+/// The types are checked when the component is linked.
+pub(crate) fn check(
+    engine: &Engine,
+    component: &Component,
+    is_mounted: bool,
+) -> Result<Exports, String> {
     let component = component.component_type();
     let imports: Vec<&str> = component.imports(engine).map(|(name, _)| name).collect();
     let exports: Vec<&str> = component.exports(engine).map(|(name, _)| name).collect();
@@ -83,14 +77,17 @@ pub(crate) fn check(engine: &Engine, component: &Component) -> Result<Exports, S
         module: has(MODULE)?,
         handlers: has(HANDLERS)?,
     };
-    if !found.module && !found.handlers {
+    if is_mounted {
+        mount::check(&exports)?;
+    } else if !found.module && !found.handlers {
+        let advice = mount::advice(&exports);
         let exports = match &*exports {
             [] => "nothing".into(),
             exports => exports.join(", "),
         };
         let (module, handlers) = (MODULE.0, HANDLERS.0);
         return Err(format!(
-            "it does not export {PACKAGE}{module}@{VERSION} or {PACKAGE}{handlers}@{VERSION}, one of which every module must export; it exports {exports}"
+            "it does not export {PACKAGE}{module}@{VERSION} or {PACKAGE}{handlers}@{VERSION}, one of which every module must export; it exports {exports}{advice}"
         ));
     }
     Ok(found)

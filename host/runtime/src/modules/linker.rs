@@ -139,15 +139,19 @@ pub(crate) fn linker(engine: &Engine, grants: &[String]) -> wasmtime::Result<Lin
 /// that need a caller return an error.
 ///
 /// # Errors
-/// Returns an error if the component imports an interface that is missing in the host. The error is
-/// a phrase that follows the name of the component.
+/// Returns an error if one of the component's imports is missing in the host. The error is a phrase
+/// that follows the name of the component.
 pub(crate) fn linker_with_all(
     engine: &Engine,
-    component: &Component,
+    imports: &[String],
 ) -> Result<Linker<Sandbox>, String> {
     let all = GRANTABLE.map(str::to_owned);
-    let mut unknown = imports(engine, component);
-    unknown.retain(|import| !is_granted(import, &all));
+    let is_unknown = |import: &&str| !is_granted(import, &all);
+    let unknown: Vec<&str> = imports
+        .iter()
+        .map(String::as_str)
+        .filter(is_unknown)
+        .collect();
     if !unknown.is_empty() {
         return Err(format!(
             "it imports interfaces that this host does not have: {}",

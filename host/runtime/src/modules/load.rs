@@ -26,17 +26,17 @@ use wasmtime::Engine;
 use wasmtime::component::Component;
 
 use super::compile::compile;
-use super::contract::Exports;
 use super::engine::{self, MAX_MEMORY_MIB};
 use super::health::{Failing, Health};
 use super::idle::IdleSandboxes;
 use super::limits::{self, CpuTime};
-use super::linked::Linked;
+use super::linked::{Exports, Linked};
 use super::manifest::{Access, Manifest};
 use super::message::Request;
 use super::module::{HandlerLimits, Module};
 use super::module_metrics::ModuleMetrics;
-use super::sandbox::{self, Budget, Instance};
+use super::mount::{self, Mount};
+use super::sandbox::{self, Budget, Instance, Sandbox};
 use super::sandbox_permits::SandboxPermits;
 use super::{contract, convert, handlers, linker, policy};
 use crate::api::{Call, Services, Settings};
@@ -106,12 +106,15 @@ pub struct Examined {
     pub manifest: Manifest,
     /// The SHA-256 digest of the component's bytes, as 64 hexadecimal digits.
     pub digest: Arc<str>,
-    /// The imported interfaces, with their versions.
+    /// The imported interfaces, with their versions. Without the interfaces of `wasi:http` for a
+    /// mounted component, because every mounted component can use them.
     pub imports: Arc<[String]>,
     /// The bytes of the component. Empty in the result of [`Loader::cached`].
     pub bytes: Bytes,
     component: Component,
     exports: Exports,
+    /// The mount of a standard component.
+    mount: Option<Mount>,
 }
 
 impl std::fmt::Debug for Examined {
@@ -124,20 +127,23 @@ impl std::fmt::Debug for Examined {
 }
 
 impl Examined {
-    /// Sets the name of a component that exports only handlers, because such a component has no
-    /// manifest with a name. Has no effect on other components. The error is a phrase that follows
-    /// the name of the component.
+    /// Sets the name of a component that does not export `module`, because such a component has no
+    /// manifest with a name. If it is mounted, also sets its routes, which depend on the name. Has
+    /// no effect on other components. The error is a phrase that follows the name of the component.
     pub(crate) fn named(mut self, name: Option<&str>) -> Result<Self, String> {
         if self.exports.module {
             return Ok(self);
         }
-        let name = name.ok_or("it exports only handlers, so its installation needs a name")?;
+        let name = name.ok_or("it has no manifest, so its installation needs a name")?;
         if !is_module_name(name) {
             return Err(format!(
                 "its name is {name:?}; a name has 1 to 32 lower-case letters, digits and hyphens"
             ));
         }
         name.clone_into(&mut self.manifest.name);
+        if let Some(mount) = &self.mount {
+            (self.manifest.routes, self.manifest.description) = mount.routes(name)?;
+        }
         Ok(self)
     }
 
@@ -209,11 +215,14 @@ impl Loader {
             return Examined { bytes, ..examined }.named(name);
         }
         let component = compile(&self.engine, bytes.clone()).await?;
-        let exports = contract::check(&self.engine, &component)?;
-        let imports = linker::imports(&self.engine, &component);
-        let linked = linker::linker_with_all(&self.engine, &component)?
-            .instantiate_pre(&component)
-            .and_then(|pre| Linked::new(pre, exports))
+        let mount = Mount::read(&bytes)?;
+        let exports = contract::check(&self.engine, &component, mount.is_some())?;
+        let mut imports = linker::imports(&self.engine, &component);
+        if mount.is_some() {
+            imports.retain(|import| !mount::is_provided(import));
+        }
+        let linker = linker::linker_with_all(&self.engine, &imports)?;
+        let linked = Linked::new(linker, &component, exports, mount.as_ref())
             .map_err(|error| contract::link_error(&error))?;
         let budget = policy.map_or(DESCRIBE_BUDGET, policy::budget);
         let (manifest, handlers) = self.describe(&linked, budget).await?;
@@ -223,7 +232,7 @@ impl Loader {
                 handlers,
                 ..convert::manifest(manifest).map_err(|reason| format!("its manifest {reason}"))?
             },
-            None => Manifest::of_handlers(handlers),
+            None => Manifest::unnamed(handlers),
         };
         let examined = Examined {
             manifest,
@@ -232,6 +241,7 @@ impl Loader {
             bytes,
             component,
             exports,
+            mount,
         };
         examined.named(name)
     }
@@ -269,9 +279,9 @@ impl Loader {
                 policy.paths.join(" or ")
             ));
         }
+        let mount = examined.mount.as_ref();
         let linked = linker::linker(&self.engine, &policy.grants)
-            .and_then(|linker| linker.instantiate_pre(&examined.component))
-            .and_then(|pre| Linked::new(pre, examined.exports))
+            .and_then(|linker| Linked::new(linker, &examined.component, examined.exports, mount))
             .map_err(|error| contract::link_error(&error))?;
         let sandbox_permits = self.sandbox_permits.of_module(&manifest.name);
         let module = Module {
@@ -381,7 +391,7 @@ impl Loader {
     /// Calls `describe` and `subscriptions`, if the component exports them.
     async fn describe(
         &self,
-        linked: &Linked,
+        linked: &Linked<Sandbox>,
         budget: Budget,
     ) -> Result<(Option<wit::Manifest>, Option<SubscriptionSet>), String> {
         let call = Call::new(

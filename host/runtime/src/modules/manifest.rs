@@ -187,9 +187,9 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// Creates the manifest of a component that exports only handlers. Such a component has no
+    /// Creates the manifest of a component that does not export `module`. Such a component has no
     /// version, and gets its name at the installation.
-    pub(super) fn of_handlers(handlers: Option<Subscriptions>) -> Self {
+    pub(super) fn unnamed(handlers: Option<Subscriptions>) -> Self {
         Self {
             name: String::new(),
             version: "0.0.0".into(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
 use latchmail_bindings::{Blob, EventStream};
 use latchmail_core::caller::{Caller, Origin};
 use latchmail_core::codes;
@@ -18,6 +18,8 @@ use serde::de::DeserializeOwned;
 pub struct Request {
     /// The id of the request, as in the log and in the header `X-Request-Id`.
     pub id: String,
+    /// The URL of the request, as the client sent it.
+    pub uri: Uri,
     /// The names and decoded values of the path's named segments, in the order of the path.
     pub path: Vec<(String, String)>,
     /// The decoded names and values of the query.
@@ -58,6 +60,7 @@ impl Request {
     pub(super) fn probe() -> Self {
         Self {
             id: "probe".into(),
+            uri: Uri::default(),
             path: Vec::new(),
             query: Vec::new(),
             headers: HeaderMap::new(),

@@ -17,7 +17,7 @@ use super::idle::IdleSandboxes;
 use super::linked::Linked;
 use super::manifest::Manifest;
 use super::module_metrics::ModuleMetrics;
-use super::sandbox::Budget;
+use super::sandbox::{Budget, Sandbox};
 use super::sandbox_permits::PermitGroup;
 use crate::api::{Call, Services, Settings};
 use crate::module_log::ModuleLog;
@@ -30,7 +30,7 @@ pub struct Module {
     pub(super) imports: Arc<[String]>,
     pub(super) policy: config::Module,
     pub(super) engine: Engine,
-    pub(super) linked: Linked,
+    pub(super) linked: Linked<Sandbox>,
     pub(super) services: Services,
     pub(super) settings: Arc<Settings>,
     pub(super) log: Arc<ModuleLog>,

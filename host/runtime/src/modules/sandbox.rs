@@ -12,11 +12,12 @@ use wasmtime::component::ResourceTable;
 use wasmtime::{CallHook, Engine, ResourceLimiter, Store, Trap, UpdateDeadline, WasmBacktrace};
 use wasmtime_wasi::p2::pipe::MemoryOutputPipe;
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
+use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 
 use super::limits::{self, HostCalls};
 use super::linked::{Guest, Linked};
 use super::module_metrics::ModuleMetrics;
-use crate::api::{Call, MAX_HANDLES};
+use crate::api::{Call, MAX_HANDLES, OutgoingHttp};
 use crate::log_line::to_log_line;
 
 /// The maximum total size of the standard output and the standard error of a guest, in bytes. This
@@ -26,6 +27,10 @@ const MAX_OUTPUT: usize = 64 * 1024;
 /// The maximum number of random bytes that a guest can request in one call. The host creates these
 /// bytes in its own memory.
 const MAX_RANDOM: u64 = 64 * 1024;
+
+/// The maximum size of a set of headers that a standard component creates, in bytes. A component
+/// can have many sets.
+const MAX_FIELDS: usize = 32 * 1024;
 
 /// The maximum number of functions in a backtrace, and the maximum number of characters of a
 /// function's name.
@@ -44,6 +49,10 @@ pub(crate) struct Sandbox {
     /// The resources of WASI. They are not in the table of `call`, because the guest's standard
     /// library can use them until the sandbox is dropped.
     wasi_table: ResourceTable,
+    /// The state of `wasi:http`, and the client for outgoing requests. Only standard components use
+    /// them.
+    http: WasiHttpCtx,
+    outgoing: Option<OutgoingHttp>,
     limits: Limits,
     host_calls: HostCalls,
     /// The metrics of the module. `None` for a component that is examined.
@@ -81,6 +90,17 @@ impl WasiView for Sandbox {
         WasiCtxView {
             ctx: &mut self.wasi,
             table: &mut self.wasi_table,
+        }
+    }
+}
+
+impl WasiHttpView for Sandbox {
+    fn http(&mut self) -> WasiHttpCtxView<'_> {
+        let call = &self.call;
+        WasiHttpCtxView {
+            hooks: self.outgoing.get_or_insert_with(|| OutgoingHttp::new(call)),
+            table: &mut self.wasi_table,
+            ctx: &mut self.http,
         }
     }
 }
@@ -184,7 +204,7 @@ impl Instance {
     /// of the guest.
     pub(crate) async fn new(
         engine: &Engine,
-        linked: &Linked,
+        linked: &Linked<Sandbox>,
         call: Call,
         budget: Budget,
         metrics: Option<Arc<ModuleMetrics>>,
@@ -201,6 +221,8 @@ impl Instance {
             .build();
         let mut wasi_table = ResourceTable::new();
         wasi_table.set_max_capacity(MAX_HANDLES);
+        let mut http = WasiHttpCtx::new();
+        http.set_field_size_limit(MAX_FIELDS);
         let limits = Limits {
             memory: budget.memory,
             was_denied: false,
@@ -214,6 +236,8 @@ impl Instance {
                 call,
                 wasi,
                 wasi_table,
+                http,
+                outgoing: None,
                 limits,
                 host_calls: HostCalls::new(budget.host_calls),
                 metrics,
