@@ -2,7 +2,7 @@
 
 mod contract;
 mod fake_hosts;
-mod handlers;
+pub(crate) mod handlers;
 mod handlers_loading;
 mod hostile_modules;
 mod memory;
