@@ -8,6 +8,7 @@ mod hostile_modules;
 mod memory;
 mod memory_protection;
 mod module_log;
+mod module_pages;
 mod module_projects;
 mod modules_authors;
 mod modules_capacity;
