@@ -130,6 +130,14 @@ impl<Stream: Read + Write> Client<Stream> {
         Ok(response.body)
     }
 
+    /// Sends a PUT request with a JSON body, and checks that the status is 200.
+    pub(crate) fn put_ok(&mut self, path: &str, json: &str) -> anyhow::Result<()> {
+        let mut body = Vec::new();
+        let sent = ("application/json", json.as_bytes());
+        let (status, _) = self.send("PUT", path, sent, |piece| body.extend_from_slice(piece))?;
+        check_status("PUT", path, status, &body)
+    }
+
     fn send(
         &mut self,
         method: &str,

@@ -13,6 +13,8 @@
 //!   values in memory.
 //! - A hostile module and another program that uses the CPU: the same listing at the same time as
 //!   each.
+//! - Handlers of modules: the CPU time and the rate of their calls, and the same listing with and
+//!   without hostile handlers.
 //! - Installation of a module: the time until a version serves, with and without compilation.
 //! - Several hosts: the listings of two hosts and of one host, with a simulated mail server.
 //! - Metrics and traces: the same listings with and without scrapes and a collector of spans.
@@ -35,6 +37,7 @@ mod api;
 mod bulk;
 mod clients;
 mod drafts;
+mod handlers;
 mod hostile_module;
 mod hosts;
 mod http;
@@ -224,6 +227,18 @@ fn main() -> anyhow::Result<()> {
     }
     if sections.include("observability") {
         observability::measure(host, modules, &runtime, &workload, &mut report)?;
+    }
+    let programs = handlers::Programs {
+        host,
+        modules,
+        fixtures: &arguments.fixtures,
+        runtime: &runtime,
+    };
+    if sections.include("handler calls") {
+        handlers::measure_calls(programs, &workload, &mut report)?;
+    }
+    if sections.include("hostile handlers") {
+        handlers::measure_hostile(programs, &workload, &mut report)?;
     }
     finish(report, &arguments)
 }

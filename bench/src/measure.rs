@@ -111,7 +111,8 @@ impl Timings {
         &self.rates
     }
 
-    fn add_interval(&mut self, durations: Vec<Duration>, elapsed: Duration) {
+    /// Adds the durations of the calls of an interval that took `elapsed`.
+    pub(crate) fn add_interval(&mut self, durations: Vec<Duration>, elapsed: Duration) {
         #[expect(clippy::cast_precision_loss, reason = "a count of calls")]
         self.rates
             .push(durations.len() as f64 / elapsed.as_secs_f64());

@@ -245,6 +245,18 @@ impl Report {
         });
     }
 
+    /// Adds a number per second that must be at least `min`, without a counterpart.
+    pub(crate) fn rate_of(&mut self, name: &str, rate: f64, min: f64) {
+        self.rows.push(Row {
+            name: name.into(),
+            figures: [String::new(), format!("{rate:.0}/s")],
+            result: rate,
+            unit: "/s",
+            target: Some(Target::AtLeast(min)),
+            json: json!({ "per_second": rate }),
+        });
+    }
+
     /// Adds an amount of memory in KiB.
     pub(crate) fn memory(&mut self, name: &str, kib: f64, max: Option<f64>) {
         self.rows.push(Row {

@@ -320,7 +320,7 @@ pub(crate) fn imap_call(service: &Service, account: &Account) -> anyhow::Result<
 }
 
 /// Returns the CPU time of a process in user mode and in the kernel.
-fn cpu_time(pid: u32) -> anyhow::Result<Duration> {
+pub(crate) fn cpu_time(pid: u32) -> anyhow::Result<Duration> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
     // The name of the program, in parentheses, can contain spaces (proc(5)).
     let (_, fields) = stat

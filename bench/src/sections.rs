@@ -3,7 +3,7 @@
 use crate::operations::{FREQUENT, Operation, RARE};
 
 /// The names of the sections that consist of one function.
-const NAMES: [&str; 18] = [
+const NAMES: [&str; 20] = [
     "memory",
     "idle accounts",
     "module memory",
@@ -22,6 +22,8 @@ const NAMES: [&str; 18] = [
     "observability",
     "not modified",
     "drafts",
+    "handler calls",
+    "hostile handlers",
 ];
 
 /// The names of the operations with many clients, in the order of the page.

@@ -97,11 +97,20 @@ impl Host {
 impl SeveralHosts {
     /// Starts everything.
     pub async fn start() -> Self {
-        Self::start_version(&program(), &modules()).await
+        Self::start_with("").await
+    }
+
+    /// Starts everything with additional lines of configuration, in dotted form.
+    pub async fn start_with(settings: &str) -> Self {
+        Self::start_all(&program(), &modules(), settings).await
     }
 
     /// Starts everything with this program as both hosts, and with this folder of modules.
     pub async fn start_version(program: &Path, modules: &Path) -> Self {
+        Self::start_all(program, modules, "").await
+    }
+
+    async fn start_all(program: &Path, modules: &Path, own_settings: &str) -> Self {
         let ip = own_loopback();
         let postgres = PostgresServer::start(ip).await;
         let folders = [(); 3].map(|()| tempfile::Builder::new().prefix("lm").tempdir().unwrap());
@@ -118,7 +127,7 @@ impl SeveralHosts {
         let base = format!("http://{balancer}");
         let text = |folder: &Path, listen: &str| {
             let own = format!(
-                "listen = '{listen}'\nbase_url = '{base}'\ndatabase.url = '{}'\nlimits.public = {PUBLIC_LIMIT}\n",
+                "listen = '{listen}'\nbase_url = '{base}'\ndatabase.url = '{}'\nlimits.public = {PUBLIC_LIMIT}\n{own_settings}",
                 postgres.url
             );
             let unused = folder.join("unused.db");

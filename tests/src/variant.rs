@@ -1,6 +1,8 @@
 //! Versions of modules, created by overwriting fields in the data of a compiled component
 //! (`tests/fixtures/variant`, `tests/fixtures/actor`).
 
+use std::path::Path;
+
 use crate::fixtures;
 
 /// The properties of one version. Each field holds at most 24 bytes.
@@ -38,7 +40,7 @@ impl Variant<'_> {
             ("@does=[", self.does),
             ("@path=[", self.path),
         ];
-        overwritten("fixture_variant.wasm", &fields)
+        overwritten(&fixtures().join("fixture_variant.wasm"), &fields)
     }
 }
 
@@ -73,6 +75,11 @@ impl Default for Actor<'_> {
 impl Actor<'_> {
     /// Returns the compiled component with these properties.
     pub fn component(&self) -> Vec<u8> {
+        self.component_in(&fixtures())
+    }
+
+    /// Returns the compiled component, from the fixture in this folder.
+    pub fn component_in(&self, folder: &Path) -> Vec<u8> {
         let fields = [
             ("@name=[", self.name),
             ("@path=[", self.path),
@@ -80,13 +87,13 @@ impl Actor<'_> {
             ("@role=[", self.role),
             ("@timers=[", self.timers),
         ];
-        overwritten("fixture_actor.wasm", &fields)
+        overwritten(&folder.join("fixture_actor.wasm"), &fields)
     }
 }
 
 /// Returns a fixture with other values in these fields.
-fn overwritten(file: &str, fields: &[(&str, &str)]) -> Vec<u8> {
-    let mut bytes = std::fs::read(fixtures().join(file)).unwrap();
+fn overwritten(file: &Path, fields: &[(&str, &str)]) -> Vec<u8> {
+    let mut bytes = std::fs::read(file).unwrap();
     for (field, value) in fields {
         let found = bytes
             .windows(field.len())

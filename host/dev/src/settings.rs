@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use latchmail_core::caller::Scope;
 use latchmail_core::config::BUILT_IN;
 use latchmail_runtime::modules::GRANTABLE;
 
@@ -51,9 +52,11 @@ cache_dir = {cache}
 listen = \"127.0.0.1:0\"
 socket = {socket}
 
-# A developer's own modules may import every interface that can be granted.
+# A developer's own modules may import every interface that can be granted, and their handlers may
+# have every scope.
 [new_modules]
 grants = {grants}
+scopes = {scopes}
 
 [database]
 url = {url}
@@ -69,6 +72,7 @@ domains = [\"latchmail.test\", \"example.test\"]
         key = file(state, "latchmail.key"),
         socket = file(state, "latchmail.sock"),
         grants = list(&GRANTABLE),
+        scopes = list(&Scope::ALL.map(Scope::name)),
         cache = file(state, "cache"),
         url = toml_string(&url),
         mailserver = file(mail, "mailserver/mailserver.db"),

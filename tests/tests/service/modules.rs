@@ -2,12 +2,13 @@
 
 mod contract;
 mod fake_hosts;
-mod handlers;
+pub(crate) mod handlers;
 mod handlers_loading;
 mod hostile_modules;
 mod memory;
 mod memory_protection;
 mod module_log;
+mod module_pages;
 mod module_projects;
 mod modules_authors;
 mod modules_capacity;

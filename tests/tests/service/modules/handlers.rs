@@ -2,6 +2,8 @@
 
 mod events;
 mod failures;
+mod hostile;
+pub(crate) mod kills;
 mod timers;
 
 use std::time::Duration;
@@ -10,21 +12,30 @@ use latchmail_tests::{Actor, Person, Service, Setup, wait_until};
 use serde_json::{Value, json};
 
 const READ: &str = "['mail:read']";
-const READ_AND_WRITE: &str = "['mail:read', 'mail:write']";
+pub(crate) const READ_AND_WRITE: &str = "['mail:read', 'mail:write']";
 
-/// Starts a service with the module `actor` for events of the inbox, with these timers.
-async fn start_with(setup: Setup, scopes: &str, timers: &str) -> Service {
-    let settings = format!(
-        "modules.actor.grants = ['caller', 'mailbox', 'store']\n\
-         modules.actor.paths = ['/actor/']\nmodules.actor.scopes = {scopes}\n"
-    );
-    let service = setup.with_mail().with(&settings).start().await;
-    let actor = Actor {
+/// Returns the section of a module with this name, whose handlers have these scopes.
+pub(crate) fn section(name: &str, scopes: &str) -> String {
+    format!(
+        "modules.{name}.grants = ['caller', 'mailbox', 'store']\n\
+         modules.{name}.paths = ['/{name}/']\nmodules.{name}.scopes = {scopes}\n"
+    )
+}
+
+/// Returns the module `actor` for events of the inbox, with these timers.
+pub(crate) fn actor(timers: &str) -> Actor<'_> {
+    Actor {
         role: "\\Inbox",
         timers,
         ..Actor::default()
-    };
-    service.install(&[actor.component()]).await;
+    }
+}
+
+/// Starts a service with the module `actor` for events of the inbox, with these timers.
+async fn start_with(setup: Setup, scopes: &str, timers: &str) -> Service {
+    let setup = setup.with_mail().with(&section("actor", scopes));
+    let service = setup.start().await;
+    service.install(&[actor(timers).component()]).await;
     service
 }
 
@@ -38,10 +49,15 @@ async fn start_with_clock(timers: &str) -> Service {
 }
 
 /// Enables or disables the module for a person.
-async fn switch(person: &Person<'_>, enabled: bool) -> Value {
-    let line = "PUT /api/v1/profile/modules/actor";
+pub(crate) async fn switch(person: &Person<'_>, enabled: bool) -> Value {
+    switch_module(person, "actor", enabled).await
+}
+
+/// Enables or disables a module for a person.
+async fn switch_module(person: &Person<'_>, name: &str, enabled: bool) -> Value {
+    let line = format!("PUT /api/v1/profile/modules/{name}");
     let body = json!({ "enabled": enabled });
-    person.send_json(line, &body).await.succeeds(200)
+    person.send_json(&line, &body).await.succeeds(200)
 }
 
 /// Returns the state of the module for a person.
@@ -52,15 +68,26 @@ async fn state(person: &Person<'_>) -> Value {
     found.unwrap()
 }
 
-/// Returns the calls that the module has recorded for a person, oldest first.
+/// Returns the calls that the module has recorded for a person, oldest first, at most 500.
 async fn calls(person: &Person<'_>) -> Vec<Value> {
-    let calls = person.send("GET /actor/calls").await.succeeds(200);
+    calls_of(person, "actor").await
+}
+
+/// Returns the calls that a module has recorded for a person, oldest first, at most 500.
+async fn calls_of(person: &Person<'_>, name: &str) -> Vec<Value> {
+    let calls = person.send(&format!("GET /{name}/calls")).await;
+    let calls = calls.succeeds(200);
     calls["calls"].as_array().unwrap().clone()
 }
 
 /// Returns the subject of the message of each call for an event, and the name of each timer.
 async fn log(person: &Person<'_>) -> Vec<String> {
-    let calls = calls(person).await;
+    log_of(person, "actor").await
+}
+
+/// Returns the same for a module.
+async fn log_of(person: &Person<'_>, name: &str) -> Vec<String> {
+    let calls = calls_of(person, name).await;
     let line = |call: &Value| {
         let line = call.get("timer").unwrap_or(&call["instruction"]);
         line.as_str().unwrap().to_owned()

@@ -2,6 +2,7 @@
 //! replaces an old one.
 
 mod faults;
+mod filed;
 mod load;
 mod scheduled;
 mod sends;

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use latchmail_tests::{Setup, wait_until};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use latchmail_tests::{METRICS, Setup, wait_until};
 use serde_json::{Value, json};
 
 use super::{
@@ -137,6 +139,70 @@ async fn a_running_call_stops_when_the_owner_disables_the_module() {
     deliver_in_order(&ada, "next").await;
     wait_for_log(&ada, &["spin", "next"]).await;
     assert_eq!(state(&ada).await["paused"], false);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_running_call_stops_when_the_operator_revokes_a_scope() {
+    let setup = Setup::default().with("handlers.deadline = 300");
+    let mut service = start_with(setup, READ_AND_WRITE, "none").await;
+    let file = service.restart_with_file().await;
+    let ada = service.person("ada").await;
+    switch(&ada, true).await;
+    deliver_in_order(&ada, "wait 200").await;
+    wait_for_log(&ada, &["wait 200"]).await;
+
+    let granted = std::fs::read_to_string(&file).unwrap();
+    let line = |scopes| format!("modules.actor.scopes = {scopes}\n");
+    let revoked = granted.replace(&line(READ_AND_WRITE), &line(READ));
+    assert_ne!(granted, revoked);
+    std::fs::write(&file, revoked).unwrap();
+    service.apply_revoked_rights().await;
+    assert_eq!(ada.send("GET /actor/calls").await.status, 404);
+    service.operator("module enable actor", "").await.succeeds();
+    // The event arrives again only after the first call has ended.
+    wait_for_log(&ada, &["wait 200", "wait 200"]).await;
+    let calls = calls(&ada).await;
+    assert_eq!(calls[0]["id"], calls[1]["id"]);
+    let scopes = [&calls[0], &calls[1]].map(|call| call["caller"]["scopes"].clone());
+    assert_eq!(
+        scopes,
+        [json!(["mail:read", "mail:write"]), json!(["mail:read"])]
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_idle_module_misses_no_event_if_an_earlier_key_is_removed() {
+    let service = start_with(Setup::default().with(METRICS), READ, "none").await;
+    let ada = service.person("ada").await;
+    switch(&ada, true).await;
+    deliver_in_order(&ada, "one").await;
+    wait_for_log(&ada, &["one"]).await;
+
+    let (directory, keys) = (&service.app().directory, service.app().auth.keys());
+    let earlier = keys.current();
+    service.operator("key rotate", "").await.succeeds();
+    wait_until("the position is stored with the new key", async || {
+        let rows = &directory.module_handlers;
+        let (account, module) = rows.running().await.unwrap().remove(0);
+        let row = rows.find(&account, &module).await.unwrap().unwrap();
+        let position = URL_SAFE_NO_PAD.decode(row.cursor).unwrap();
+        !position.starts_with(&earlier.id)
+    })
+    .await;
+    // Access tokens of the earlier key must have ended.
+    let long_ago = "UPDATE service_keys SET changed_at = changed_at - 3600000";
+    service.execute(long_ago).await;
+    let remove = format!("key remove {}", earlier.kid);
+    wait_until("the earlier key is removed", async || {
+        service.operator(&remove, "").await.status == 0
+    })
+    .await;
+    wait_until("the host has one key", async || keys.all().len() == 1).await;
+    let ada = ada.sign_in_again().await;
+    deliver_in_order(&ada, "two").await;
+    wait_for_log(&ada, &["one", "two"]).await;
+    let gaps = service.scrape().await;
+    assert_eq!(gaps.gauge("latchmail_handler_gaps_total"), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
