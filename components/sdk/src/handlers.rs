@@ -5,10 +5,12 @@ use serde_json::Value;
 
 use crate::bindings::event_handlers::exports::latchmail::host::handlers as wit;
 pub use crate::bindings::event_handlers::exports::latchmail::host::handlers::{Event, Outcome};
-use crate::capability::Error;
+use crate::capability::{ConditionalError, Error};
 
 /// The delay before a call is repeated that failed temporarily, in seconds.
 const RETRY: u32 = 60;
+/// The delay before a call is repeated whose message has changed, in seconds.
+const RETRY_CHANGED: u32 = 1;
 
 /// A function that handles an event.
 pub type EventHandler<H> = fn(&H, &Event) -> Outcome;
@@ -212,6 +214,17 @@ impl From<Error> for Outcome {
     }
 }
 
+/// The outcome for an error of a change. `Retry` in a second if the message has another version, so
+/// that the handler reads the message again. Otherwise the outcome for the error.
+impl From<ConditionalError> for Outcome {
+    fn from(error: ConditionalError) -> Self {
+        match error {
+            ConditionalError::VersionMismatch => Self::Retry(RETRY_CHANGED),
+            ConditionalError::Failed(error) => error.into(),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -264,6 +277,14 @@ mod tests {
         assert_eq!(handlers.handle_timer(&host, "daily"), ada);
         let unknown = handlers.handle_timer(&host, "hourly");
         assert!(matches!(unknown, Outcome::Failed(text) if text.contains("hourly")));
+    }
+
+    #[test]
+    fn a_change_of_another_version_is_tried_again() {
+        let mismatch = Outcome::from(ConditionalError::VersionMismatch);
+        assert_eq!(mismatch, Outcome::Retry(1));
+        let deleted = ConditionalError::Failed(Error::NotFound);
+        assert_eq!(Outcome::from(deleted), Outcome::Done);
     }
 
     #[test]

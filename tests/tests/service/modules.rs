@@ -1,6 +1,7 @@
 //! The sandbox: what modules can do, what they cannot do, and how they are replaced.
 
 mod contract;
+mod examples;
 mod fake_hosts;
 pub(crate) mod handlers;
 mod handlers_loading;

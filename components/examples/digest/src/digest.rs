@@ -1,4 +1,4 @@
-//! GET `/api/v1/digest`: returns the new messages.
+//! GET `/api/v1/digest`: returns the new messages. The daily digest uses the same list.
 
 use latchmail_sdk::capability::{Caller, Error, Mailbox, MessageQuery, Page, Store, Summary};
 use latchmail_sdk::time::iso8601;
@@ -22,29 +22,30 @@ pub(crate) struct DigestMessage {
     #[schema(minimum = 1)]
     uid: u64,
     /// The folder of the message.
-    folder: String,
+    pub(crate) folder: String,
     /// The sender: the name, or the address if there is no name, or an empty string if there is
     /// neither.
-    from: String,
+    pub(crate) from: String,
     /// The subject, or an empty string if there is none.
-    subject: String,
+    pub(crate) subject: String,
     /// The date of the message.
     #[schema(format = DateTime)]
-    date: String,
+    pub(crate) date: String,
     /// The beginning of the sender's text. Show it as text, never as HTML.
-    preview: String,
+    pub(crate) preview: String,
 }
 
 /// A digest of new messages.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Digest {
-    /// The unread messages that arrived after the last mark, newest first.
-    messages: Vec<DigestMessage>,
+    /// The unread messages that arrived after the last mark, newest first. Messages from the
+    /// account's own address are left out.
+    pub(crate) messages: Vec<DigestMessage>,
     /// The number of new messages that the digest does not contain.
-    more: usize,
+    pub(crate) more: usize,
     /// The value to send as the next mark: the highest `uid` of the new messages, or the last mark
     /// if there are no new messages.
-    upto: u64,
+    pub(crate) upto: u64,
 }
 
 /// Read the digest
@@ -62,13 +63,18 @@ pub(crate) fn get_digest(
     host: &(impl Caller + Mailbox + Store),
     _: &Request,
 ) -> Result<Reply, Failure> {
-    let digest = digest(host)
-        .map_err(|error| Failure::of(error, (codes::FOLDER_NOT_FOUND, "Folder not found"), host))?;
-    Reply::json(&digest)
+    let digest = mark::read(host).and_then(|mark| digest(host, mark, u64::MAX));
+    let missing = (codes::FOLDER_NOT_FOUND, "Folder not found");
+    Reply::json(&digest.map_err(|error| Failure::of(error, missing, host))?)
 }
 
-fn digest(host: &(impl Mailbox + Store)) -> Result<Digest, Error> {
-    let mark = mark::read(host)?;
+/// Returns the digest of the messages with a number above `since` and at most `upto`.
+pub(crate) fn digest(
+    host: &(impl Caller + Mailbox + Store),
+    since: u64,
+    upto: u64,
+) -> Result<Digest, Error> {
+    let own_address = host.current().address;
     let settings = Settings::read(host)?;
     let mut found: Vec<(String, Summary)> = Vec::new();
     for folder in settings.folders {
@@ -81,13 +87,17 @@ fn digest(host: &(impl Mailbox + Store)) -> Result<Digest, Error> {
             Err(Error::NotFound) => continue,
             other => other?,
         };
-        let new =
-            |message: &Summary| message.uid > mark && message.flags.iter().all(|flag| flag != SEEN);
+        let new = |message: &Summary| {
+            let mut senders = message.from.iter();
+            let is_own = senders.any(|from| from.address.eq_ignore_ascii_case(&own_address));
+            let is_seen = message.flags.iter().any(|flag| flag == SEEN);
+            message.uid > since && message.uid <= upto && !is_seen && !is_own
+        };
         let messages = listing.messages.into_iter().filter(new);
         found.extend(messages.map(|message| (folder.clone(), message)));
     }
     found.sort_by_key(|(_, message)| std::cmp::Reverse(message.uid));
-    let upto = found.first().map_or(mark, |(_, message)| message.uid);
+    let upto = found.first().map_or(since, |(_, message)| message.uid);
     let more = found.len().saturating_sub(settings.limit);
     found.truncate(settings.limit);
     Ok(Digest {
@@ -163,6 +173,16 @@ mod tests {
         service.host.deliver(Letter::from("bare@example.org"));
         let digest = service.get("/api/v1/digest").succeeds(200);
         assert_eq!(digest["messages"][0]["from"], "bare@example.org");
+    }
+
+    #[test]
+    fn a_message_from_the_own_address_is_not_new() {
+        let service = Service::of(crate::module());
+        let own = Letter::from("Ada <Ada@example.test>").subject("to myself");
+        service.host.deliver(own);
+        service.host.deliver(letter("new"));
+        let digest = service.get("/api/v1/digest").succeeds(200);
+        assert_eq!(subjects(&digest), ["new"]);
     }
 
     #[test]

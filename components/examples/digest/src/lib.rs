@@ -1,16 +1,18 @@
-//! An example of a module: a digest of new messages in a mailbox. For each account, the module
-//! stores the number of the newest message that the user has read, and the paths of the folders to
-//! include.
+//! An example of a module: a digest of new messages in a mailbox, as a route, and each morning as a
+//! mail. For each account, the module stores the number of the newest message that the user has
+//! read, and the paths of the folders to include.
 //!
-//! This file lists the routes. Each action has its own file. The host selects the mailbox and the
-//! stored values of the caller's account. The code therefore contains no account names.
+//! This file lists the routes and the timer. Each action has its own file. The host selects the
+//! mailbox and the stored values of the caller's account. The code therefore contains no account
+//! names.
 
+mod daily;
 mod digest;
 mod mark;
 mod settings;
 
-use latchmail_sdk::capability::{Caller, Mailbox, Scope, Store};
-use latchmail_sdk::{Module, Route};
+use latchmail_sdk::capability::{Caller, Mailbox, Outbox, Scope, Store};
+use latchmail_sdk::{Handlers, Module, Route};
 use utoipa::OpenApi;
 
 /// The maximum size of a request body, in bytes.
@@ -52,4 +54,11 @@ pub fn module<H: Caller + Mailbox + Store>() -> Module<H> {
         .route(Route::new("setDigestSettings", settings::set_digest_settings).takes(SMALL))
 }
 
+/// Returns the timer.
+#[must_use]
+pub fn handlers<H: Caller + Mailbox + Outbox + Store>() -> Handlers<H> {
+    Handlers::new().cron("daily", "0 7 * * *", daily::send_digest)
+}
+
 latchmail_sdk::export!(module);
+latchmail_sdk::export_handlers!(handlers);

@@ -44,7 +44,7 @@ async fn a_digest_contains_the_messages_since_the_mark() {
     let settings = loaded(
         "digest",
         "latchmail_digest.wasm",
-        "'caller', 'mailbox', 'store'",
+        "'caller', 'mailbox', 'outbox', 'store'",
     );
     let mut service = Service::with_mail_and(&settings).await;
     let ada = service.person("ada").await;
@@ -78,7 +78,7 @@ async fn a_token_with_mail_read_can_read_the_digest_and_not_mark_it() {
     let settings = loaded(
         "digest",
         "latchmail_digest.wasm",
-        "'caller', 'mailbox', 'store'",
+        "'caller', 'mailbox', 'outbox', 'store'",
     );
     let service = Service::with_mail_and(&settings).await;
     let ada = service.person("ada").await;
