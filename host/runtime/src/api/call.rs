@@ -15,6 +15,7 @@ use super::recorder::Preview;
 use super::services::Services;
 use super::session::SessionAccount;
 use super::settings::Settings;
+use super::tape::Tape;
 use crate::module_log::ModuleLog;
 
 /// The maximum number of handles of host resources that a module can have in one call. Each handle
@@ -47,6 +48,8 @@ pub struct Call {
     pub(super) origin: Origin,
     /// The record of changes, if the call is a preview.
     pub(crate) preview: Preview,
+    /// The recording of host calls, or the recording that is replayed.
+    pub(crate) tape: Tape,
     /// The number of lines that the module has logged in this call.
     pub(super) log_lines: u32,
     /// The number of passwords that the host has checked in this call.
@@ -90,6 +93,7 @@ impl Call {
             caller,
             origin,
             preview: Preview::default(),
+            tape: Tape::default(),
             log_lines: 0,
             password_checks: 0,
             code: None,
