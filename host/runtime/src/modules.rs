@@ -7,6 +7,7 @@
 mod cache;
 mod call;
 mod call_handler;
+mod comparison;
 mod compile;
 mod contract;
 mod convert;
@@ -26,12 +27,15 @@ mod message;
 mod module;
 mod module_metrics;
 mod policy;
+mod recording;
+mod replay;
 mod sandbox;
 mod sandbox_permits;
 mod schedule;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
+pub(crate) use comparison::{Differences, Kind as DifferenceKind};
 pub use compile::precompile;
 pub use engine::engine;
 pub use error::CallError;
@@ -45,4 +49,5 @@ pub use message::{Content, Request, Response, Verified};
 pub use module::Module;
 pub(crate) use module::set_metrics as set_module_metrics;
 pub use module_metrics::{AllUsage, Usage};
+pub(crate) use recording::RecordedRequest;
 pub use schedule::{Cron, Schedule};

@@ -75,7 +75,7 @@ impl ModuleManager {
     }
 
     /// Loads a component as a module, and checks its API description.
-    async fn load_checked(
+    pub(super) async fn load_checked(
         &self,
         router: &dyn Router,
         examined: &Examined,
@@ -396,7 +396,7 @@ impl ModuleManager {
 
     /// Examines the components of a request, and checks that the components have different module
     /// names.
-    async fn examine_all(
+    pub(super) async fn examine_all(
         &self,
         components: Vec<(Bytes, Option<String>)>,
     ) -> Result<Vec<Examined>, Error> {
