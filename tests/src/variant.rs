@@ -1,5 +1,5 @@
 //! Versions of modules, created by overwriting fields in the data of a compiled component
-//! (`tests/fixtures/variant`, `tests/fixtures/actor`).
+//! (`tests/fixtures/variant`, `tests/fixtures/actor`, `tests/fixtures/planted`).
 
 use std::path::Path;
 
@@ -88,6 +88,19 @@ impl Actor<'_> {
             ("@timers=[", self.timers),
         ];
         overwritten(&folder.join("fixture_actor.wasm"), &fields)
+    }
+}
+
+/// A version of a module that differs in one thing, at most 24 bytes (`tests/fixtures/planted`).
+/// `nothing` is the version without a difference.
+#[derive(Clone, Copy, Debug)]
+pub struct Planted<'a>(pub &'a str);
+
+impl Planted<'_> {
+    /// Returns the compiled component of this version.
+    pub fn component(&self) -> Vec<u8> {
+        let file = fixtures().join("fixture_planted.wasm");
+        overwritten(&file, &[("@does=[", self.0)])
     }
 }
 

@@ -175,6 +175,25 @@ impl Blob {
         }
     }
 
+    /// Returns the bytes, or `None` if they come from a source.
+    #[must_use]
+    pub fn in_memory(&self) -> Option<&Bytes> {
+        match &self.content {
+            Content::InMemory(bytes) => Some(bytes),
+            Content::FromSource { .. } => None,
+        }
+    }
+
+    /// Returns the source, and the position of the blob in the source in bytes. The position is
+    /// `None` if the blob contains the complete source. Returns `None` if the bytes are in memory.
+    #[must_use]
+    pub fn source(&self) -> Option<(&Arc<dyn BlobSource>, Option<u64>)> {
+        match &self.content {
+            Content::InMemory(_) => None,
+            Content::FromSource { source, start, .. } => Some((source, *start)),
+        }
+    }
+
     /// Returns all bytes of the blob if the bytes are in memory.
     ///
     /// # Errors

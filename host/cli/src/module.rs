@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use clap::Subcommand;
 use http::{Method, StatusCode};
+use latchmail_runtime::manager::compare::{MAX_REQUESTS, MAX_TIME};
 use latchmail_runtime::modules::precompile;
 use latchmail_terminal::output::{escape, print_line, print_lines};
 use serde_json::{Value, json};
@@ -156,6 +157,27 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Compare a new version of a module with the serving version, before you install it. Records
+    /// read requests of clients in memory, and replays them into both versions. Ends with status 1
+    /// if responses differ. Prints no values of responses.
+    Compare {
+        /// Name of the module.
+        name: String,
+        /// Component file of the new version, or a reference to an artifact of a registry.
+        file: PathBuf,
+        /// Accept an artifact without a signature. Requires `registry.allow_unsigned`.
+        #[arg(long)]
+        unsigned: bool,
+        /// Number of requests to compare.
+        #[arg(long, value_name = "N", default_value = "1000", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_REQUESTS)))]
+        requests: u32,
+        /// Maximum time, in seconds.
+        #[arg(long, value_name = "S", default_value = "300", value_parser = clap::value_parser!(u64).range(1..=MAX_TIME.as_secs()))]
+        seconds: u64,
+        /// Print a JSON object.
+        #[arg(long)]
+        json: bool,
+    },
     /// Remove a module and all its versions.
     Remove {
         /// Name of the module.
@@ -272,6 +294,22 @@ pub async fn run(service: &ServiceArgs, command: Command) -> anyhow::Result<()> 
             let response = send(&socket, Method::POST, &path, Some(body)).await?;
             show(&response, json, output::preview)
         }
+        Command::Compare {
+            name,
+            file,
+            unsigned,
+            requests,
+            seconds,
+            json,
+        } => {
+            let path = format!("{}/compare", module_path(&name)?);
+            let mut body = Components::of(file, unsigned).read(&config).await?;
+            body["requests"] = requests.into();
+            body["seconds"] = seconds.into();
+            let response = send(&socket, Method::POST, &path, Some(body)).await?;
+            show(&response, json, output::comparison)?;
+            check_comparison(&response)
+        }
         Command::Remove { name, purge } => {
             let query = if purge { "?purge=true" } else { "" };
             let path = format!("{}{query}", module_path(&name)?);
@@ -284,6 +322,16 @@ pub async fn run(service: &ServiceArgs, command: Command) -> anyhow::Result<()> 
 fn inspections(response: &Value) -> Vec<String> {
     let inspected = response["modules"].as_array().into_iter().flatten();
     inspected.flat_map(output::inspection).collect()
+}
+
+/// Returns an error if a comparison has found differences, or has compared nothing.
+fn check_comparison(response: &Value) -> anyhow::Result<()> {
+    let count = |key: &str| response[key].as_u64().unwrap_or(0);
+    match (count("compared"), count("different")) {
+        (0, _) => bail!("no request was compared; clients must send read requests meanwhile"),
+        (_, 0) => Ok(()),
+        (compared, different) => bail!("{different} of {compared} responses differ"),
+    }
 }
 
 async fn compile(cache_dir: &Path, files: &[PathBuf]) -> anyhow::Result<()> {

@@ -3,6 +3,7 @@
 //! module manager ([`latchmail_runtime::manager`]) checks and makes the changes.
 
 mod change;
+mod compare;
 mod handlers;
 mod inspect;
 mod install;

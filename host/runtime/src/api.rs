@@ -3,9 +3,11 @@
 //! of the host.
 //!
 //! All host functions are methods of [`Call`], which contains the caller of the request. So a
-//! module cannot choose the account.
+//! module cannot choose the account. Components call them through [`taped`], which can record the
+//! results.
 
 mod aliases;
+mod ambient;
 mod blobs;
 mod call;
 mod caller;
@@ -33,9 +35,12 @@ mod settings;
 mod store;
 mod streams;
 mod subscriptions;
+mod tape;
+mod taped;
 mod teams;
 mod webhooks;
 
+pub(crate) use ambient::Ambient;
 pub use call::Call;
 pub(crate) use call::{JsonString, MAX_HANDLES};
 pub(crate) use outgoing_http::OutgoingHttp;
@@ -43,3 +48,5 @@ pub(crate) use recorder::Preview;
 pub use recorder::Recorder;
 pub use services::Services;
 pub use settings::Settings;
+pub(crate) use tape::{Charge, MissingCall, Pool, RecordedCalls, Recording, Replay, Tape};
+pub(crate) use taped::{HasTaped, Taped};

@@ -11,6 +11,7 @@
 //! | `state` | the [`ModuleManager`] and its entries, one for each module |
 //! | `start` | loads the modules when the service starts |
 //! | `change` | installs, enables, disables, rolls back and removes modules |
+//! | `compare` | compares a new version of a module with the serving version |
 //! | `policies` | the policies of modules, from the configuration |
 //! | `converge` | applies the changes of other hosts |
 //! | `consent` | finds the permissions that need the operator's consent |
@@ -21,6 +22,7 @@
 
 mod breaker;
 mod change;
+pub mod compare;
 mod consent;
 mod converge;
 mod error;

@@ -1,5 +1,6 @@
 //! The sandbox: what modules can do, what they cannot do, and how they are replaced.
 
+mod compare;
 mod contract;
 mod examples;
 mod fake_hosts;

@@ -38,6 +38,15 @@ pub struct Components {
 }
 
 impl Components {
+    /// Returns one component, which is not mounted.
+    pub(super) fn of(file: PathBuf, unsigned: bool) -> Self {
+        Self {
+            files: vec![file],
+            unsigned,
+            mount: MountArgs::default(),
+        }
+    }
+
     /// Reads the files, and downloads the artifacts. Returns the body of a request.
     pub(super) async fn read(&self, config: &Config) -> anyhow::Result<Value> {
         let (name, files) = self.mount.split(&self.files)?;

@@ -166,6 +166,54 @@ pub(super) fn preview(response: &Value) -> Vec<String> {
     lines
 }
 
+/// Formats the result of a comparison as lines: first the differences, then the numbers.
+pub(super) fn comparison(response: &Value) -> Vec<String> {
+    let differences = list(response, "differences").iter();
+    let mut lines: Vec<String> = differences
+        .map(|one| {
+            format!(
+                "{}: {}: {} ({} requests, first {})",
+                text(&one["route"]),
+                text(&one["place"]),
+                text(&one["difference"]),
+                number(&one["requests"]),
+                text(&one["request"]),
+            )
+        })
+        .collect();
+    let count = |key: &str| response[key].as_u64().unwrap_or(0);
+    if count("unlisted") > 0 {
+        lines.push(format!("{} more differences", count("unlisted")));
+    }
+    lines.push(format!(
+        "{} compared with {}: {} of {} responses differ",
+        text(&response["newVersion"]),
+        text(&response["version"]),
+        count("different"),
+        count("compared"),
+    ));
+    for (key, reason) in [
+        (
+            "notRepeatable",
+            "the serving version does not repeat its host calls",
+        ),
+        ("notRecorded", "they were too large or too many"),
+    ] {
+        if count(key) > 0 {
+            lines.push(format!("{} requests not compared: {reason}", count(key)));
+        }
+    }
+    lines.extend(list(response, "unstable").iter().map(|field| {
+        format!(
+            "not compared: {}: {} differs each time ({} requests)",
+            text(&field["route"]),
+            text(&field["place"]),
+            number(&field["requests"]),
+        )
+    }));
+    lines
+}
+
 /// Formats the description of a component, and the requirements of its installation, as lines.
 pub(super) fn inspection(inspected: &Value) -> Vec<String> {
     let mut lines = vec![

@@ -159,6 +159,8 @@ kinds! {
     ModuleEnabled = "module_enabled",
     /// A module was disabled.
     ModuleDisabled = "module_disabled",
+    /// The operator compared a version of a module with the active version.
+    ModuleCompared = "module_compared",
     /// A module was removed together with all its versions.
     ModuleRemoved = "module_removed",
 }

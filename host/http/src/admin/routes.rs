@@ -9,7 +9,7 @@ use latchmail_runtime::modules::{Access, Route};
 use utoipa::OpenApi;
 
 use super::state::AdminState;
-use super::{change, handlers, inspect, install, list, log};
+use super::{change, compare, handlers, inspect, install, list, log};
 use crate::route_group::{HostRoute, RouteGroup, host_route};
 
 /// The maximum size of a request body in bytes. The body contains the components in base64, within
@@ -38,7 +38,8 @@ const COMPONENTS: &str = "/modules/*/component";
         change::roll_module_back,
         change::remove_module,
         handlers::resume_module,
-        handlers::preview_module
+        handlers::preview_module,
+        compare::compare_module
     ),
     tags((name = "Administration", description = "Changes of modules at run time"))
 )]
@@ -58,6 +59,7 @@ pub fn route_group<S: AdminState>(bucket: &str) -> Result<RouteGroup<S>, StartEr
     const DISABLE: &str = "/api/v1/admin/modules/{name}/disable";
     const RESUME: &str = "/api/v1/admin/modules/{name}/resume";
     const PREVIEW: &str = "/api/v1/admin/modules/{name}/preview";
+    const COMPARE: &str = "/api/v1/admin/modules/{name}/compare";
     const ROLL_BACK: &str = "/api/v1/admin/modules/{name}/rollback";
     let route =
         |method, path, operation, max_body| route(bucket, method, path, operation, max_body);
@@ -117,6 +119,13 @@ pub fn route_group<S: AdminState>(bucket: &str) -> Result<RouteGroup<S>, StartEr
                     MAX_BODY_WITHOUT_COMPONENTS,
                 ),
                 handler: |state, request| Box::pin(handlers::preview_module(state, request)),
+            },
+            HostRoute {
+                route: Route {
+                    deadline: compare::DEADLINE,
+                    ..route(Method::POST, COMPARE, "compareModule", MAX_BODY)
+                },
+                handler: |state, request| Box::pin(compare::compare_module(state, request)),
             },
             HostRoute {
                 route: route(Method::DELETE, ONE, "removeModule", 0),

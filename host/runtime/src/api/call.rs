@@ -15,6 +15,7 @@ use super::recorder::Preview;
 use super::services::Services;
 use super::session::SessionAccount;
 use super::settings::Settings;
+use super::tape::Tape;
 use crate::module_log::ModuleLog;
 
 /// The maximum number of handles of host resources that a module can have in one call. Each handle
@@ -49,6 +50,8 @@ pub struct Call {
     pub(crate) preview: Preview,
     /// Whether the request asks for a range of the content (RFC 9110, section 14.2).
     pub(crate) has_range: bool,
+    /// The recording of host calls, or the recording that is replayed.
+    pub(crate) tape: Tape,
     /// The number of lines that the module has logged in this call.
     pub(super) log_lines: u32,
     /// The number of passwords that the host has checked in this call.
@@ -93,6 +96,7 @@ impl Call {
             origin,
             preview: Preview::default(),
             has_range: false,
+            tape: Tape::default(),
             log_lines: 0,
             password_checks: 0,
             code: None,

@@ -102,7 +102,7 @@ impl ModuleManager {
     }
 
     /// Loads a component as a module, and checks its API description.
-    async fn load_checked(
+    pub(super) async fn load_checked(
         &self,
         router: &dyn Router,
         examined: &Examined,
@@ -422,7 +422,10 @@ impl ModuleManager {
 
     /// Examines the components of a request, and checks that the components have different module
     /// names.
-    async fn examine_all(&self, components: &[NewComponent]) -> Result<Vec<Examined>, Error> {
+    pub(super) async fn examine_all(
+        &self,
+        components: &[NewComponent],
+    ) -> Result<Vec<Examined>, Error> {
         if components.is_empty() {
             return Err(Error::Invalid("the request contains no component".into()));
         }

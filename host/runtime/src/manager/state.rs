@@ -30,6 +30,8 @@ pub struct ModuleManager {
     pub(super) entries: EntryTable,
     /// The lock for changes. Only one change runs at a time.
     pub(super) change_lock: Mutex<()>,
+    /// The lock for comparisons. Only one comparison runs at a time.
+    pub(super) comparison_lock: Mutex<()>,
 }
 
 /// The entries of all modules, by name.
@@ -132,6 +134,7 @@ impl ModuleManager {
             max_versions: config.admin.versions.max(2),
             entries: EntryTable::default(),
             change_lock: Mutex::default(),
+            comparison_lock: Mutex::default(),
         };
         Ok((manager, failing))
     }

@@ -21,6 +21,7 @@ use super::limits::{self, CpuTime};
 use super::manifest::Route;
 use super::message::{Request, Response};
 use super::module::Module;
+use super::recording::StartedRecording;
 use super::sandbox::{self, Budget, Instance, Sandbox};
 use super::sandbox_permits::SandboxPermit;
 use super::wasi_http;
@@ -113,6 +114,7 @@ impl Module {
         route: &Route,
         request: Request,
     ) -> Result<Response, CallError> {
+        let recording = self.recorder.start(route, &request);
         let account = request.caller.as_ref().map(|caller| &caller.account);
         let permits = async {
             let account_permit = match account {
@@ -132,11 +134,14 @@ impl Module {
         let Ok(Some((account_permit, call_permit, sandbox_permit, idle))) = permits else {
             return Err(self.busy());
         };
+        // A recorded request needs a new sandbox, whose time and randomness can be repeated.
+        let is_recorded = recording.is_some();
+        let idle = idle.filter(|_| !is_recorded);
         let in_use = self.metrics.use_sandbox();
         // Boxing reduces the size of this function's future while the request waits for permits.
-        let (response, instance) = Box::pin(self.run(route, request, idle)).await?;
+        let (response, instance) = Box::pin(self.run(route, request, idle, recording)).await?;
         drop(in_use);
-        let not_kept = if self.sandbox_permits.allows_idle() {
+        let not_kept = if self.sandbox_permits.allows_idle() && !is_recorded {
             self.idle.keep(sandbox_permit, instance, || {
                 self.new_call(None, Origin::default())
             })
@@ -192,18 +197,22 @@ impl Module {
     }
 
     /// Runs one request in the sandbox `idle`, or in a new sandbox if `idle` is `None`. The caller
-    /// must have the permits.
+    /// must have the permits. A request with a `recording` must have a new sandbox.
     pub(super) async fn run(
         &self,
         route: &Route,
         request: Request,
         idle: Option<Instance>,
+        recording: Option<Box<StartedRecording>>,
     ) -> Result<(Response, Instance), CallError> {
         let mut request = request;
         let id = request.id.clone();
         let origin = request.origin();
         let mut call = self.new_call(request.caller.take(), origin);
         call.has_range = request.headers.contains_key(header::RANGE);
+        if let Some(recording) = &recording {
+            call.tape = recording.tape();
+        }
         let mut cpu = CpuTime::new(self.budget.cpu).counted_in(&self.metrics.cpu);
         let mut instance = match idle {
             Some(instance) => instance.reuse(call, self.budget),
@@ -233,6 +242,7 @@ impl Module {
         self.log_output(&id, store);
         let call = &mut store.data_mut().call;
         let json_strings = mem::take(&mut call.json_strings);
+        let tape = mem::take(&mut call.tape);
         let response = convert::response(response, json_strings, self.budget, &mut call.table)
             .map_err(invalid)?;
         if response.status == StatusCode::SERVICE_UNAVAILABLE
@@ -245,6 +255,9 @@ impl Module {
                 module: self.name.to_string(),
                 failure: Failure::mail_unavailable(),
             });
+        }
+        if let Some(recording) = recording {
+            recording.finish(tape);
         }
         Ok((response, instance))
     }

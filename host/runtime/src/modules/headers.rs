@@ -45,6 +45,17 @@ pub(super) fn request(headers: &HeaderMap) -> Vec<(String, String)> {
         .collect()
 }
 
+/// Returns the headers of a request without those that modules do not receive.
+pub(super) fn without_unknown(headers: &HeaderMap) -> HeaderMap {
+    let mut received = HeaderMap::new();
+    for (name, value) in headers {
+        if REQUEST_HEADERS.contains(&name.as_str()) {
+            received.append(name, value.clone());
+        }
+    }
+    received
+}
+
 /// Checks the headers of a module's response, and returns the headers for the client. Drops and
 /// logs the headers that a module must not set.
 ///

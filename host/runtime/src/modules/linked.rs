@@ -72,6 +72,11 @@ impl<T: WasiHttpView + 'static> Linked<T> {
         })
     }
 
+    /// Returns whether the component exports `module`, and so has routes of its own.
+    pub(crate) fn exports_module(&self) -> bool {
+        self.module.is_some()
+    }
+
     /// Creates an instance in `store`, and checks the types of its exports.
     pub(crate) async fn instantiate(&self, store: &mut Store<T>) -> wasmtime::Result<Guest> {
         let instance = self.pre.instantiate_async(&mut *store).await?;

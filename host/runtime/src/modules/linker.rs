@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 
 use latchmail_bindings::latchmail::host;
 use wasmtime::Engine;
-use wasmtime::component::{Component, HasSelf, Linker};
+use wasmtime::component::{Component, Linker};
 use wasmtime_wasi::WasiView as _;
 use wasmtime_wasi::p2::bindings::{cli, filesystem, random, sockets};
 
 use super::sandbox::Sandbox;
-use crate::api::Call;
+use crate::api::{HasTaped, Taped};
 
 /// Interfaces of `latchmail:host` that every module can use. These interfaces give no access to a
 /// caller's data.
@@ -92,38 +92,38 @@ pub fn is_granted(import: &str, grants: &[String]) -> bool {
 pub(crate) fn linker(engine: &Engine, grants: &[String]) -> wasmtime::Result<Linker<Sandbox>> {
     let mut linker = Linker::new(engine);
     wasi(&mut linker)?;
-    host::types::add_to_linker::<_, HasSelf<Call>>(&mut linker, call)?;
-    host::blobs::add_to_linker::<_, HasSelf<Call>>(&mut linker, call)?;
-    host::streams::add_to_linker::<_, HasSelf<Call>>(&mut linker, call)?;
-    host::log::add_to_linker::<_, HasSelf<Call>>(&mut linker, call)?;
-    host::config::add_to_linker::<_, HasSelf<Call>>(&mut linker, call)?;
+    host::types::add_to_linker::<_, HasTaped>(&mut linker, call)?;
+    host::blobs::add_to_linker::<_, HasTaped>(&mut linker, call)?;
+    host::streams::add_to_linker::<_, HasTaped>(&mut linker, call)?;
+    host::log::add_to_linker::<_, HasTaped>(&mut linker, call)?;
+    host::config::add_to_linker::<_, HasTaped>(&mut linker, call)?;
     for grant in grants.iter().collect::<BTreeSet<_>>() {
         match grant.as_str() {
-            "caller" => host::caller::add_to_linker::<_, HasSelf<Call>>(&mut linker, call)?,
-            "mailbox" => host::mailbox::add_to_linker::<_, HasSelf<Call>>(&mut linker, call)?,
-            "outbox" => host::outbox::add_to_linker::<_, HasSelf<Call>>(&mut linker, call)?,
-            "profile" => host::profile::add_to_linker::<_, HasSelf<Call>>(&mut linker, call)?,
+            "caller" => host::caller::add_to_linker::<_, HasTaped>(&mut linker, call)?,
+            "mailbox" => host::mailbox::add_to_linker::<_, HasTaped>(&mut linker, call)?,
+            "outbox" => host::outbox::add_to_linker::<_, HasTaped>(&mut linker, call)?,
+            "profile" => host::profile::add_to_linker::<_, HasTaped>(&mut linker, call)?,
             "credentials" => {
-                host::credentials::add_to_linker::<_, HasSelf<Call>>(&mut linker, call)?;
+                host::credentials::add_to_linker::<_, HasTaped>(&mut linker, call)?;
             }
-            "aliases" => host::aliases::add_to_linker::<_, HasSelf<Call>>(&mut linker, call)?,
-            "domains" => host::domains::add_to_linker::<_, HasSelf<Call>>(&mut linker, call)?,
-            "teams" => host::teams::add_to_linker::<_, HasSelf<Call>>(&mut linker, call)?,
-            "store" => host::store::add_to_linker::<_, HasSelf<Call>>(&mut linker, call)?,
+            "aliases" => host::aliases::add_to_linker::<_, HasTaped>(&mut linker, call)?,
+            "domains" => host::domains::add_to_linker::<_, HasTaped>(&mut linker, call)?,
+            "teams" => host::teams::add_to_linker::<_, HasTaped>(&mut linker, call)?,
+            "store" => host::store::add_to_linker::<_, HasTaped>(&mut linker, call)?,
             "http-client" => {
-                host::http_client::add_to_linker::<_, HasSelf<Call>>(&mut linker, call)?;
+                host::http_client::add_to_linker::<_, HasTaped>(&mut linker, call)?;
             }
-            "compose" => host::compose::add_to_linker::<_, HasSelf<Call>>(&mut linker, call)?,
-            "drafts" => host::drafts::add_to_linker::<_, HasSelf<Call>>(&mut linker, call)?,
+            "compose" => host::compose::add_to_linker::<_, HasTaped>(&mut linker, call)?,
+            "drafts" => host::drafts::add_to_linker::<_, HasTaped>(&mut linker, call)?,
             "deliveries" => {
-                host::deliveries::add_to_linker::<_, HasSelf<Call>>(&mut linker, call)?;
+                host::deliveries::add_to_linker::<_, HasTaped>(&mut linker, call)?;
             }
-            "filters" => host::filters::add_to_linker::<_, HasSelf<Call>>(&mut linker, call)?,
-            "webhooks" => host::webhooks::add_to_linker::<_, HasSelf<Call>>(&mut linker, call)?,
+            "filters" => host::filters::add_to_linker::<_, HasTaped>(&mut linker, call)?,
+            "webhooks" => host::webhooks::add_to_linker::<_, HasTaped>(&mut linker, call)?,
             "subscriptions" => {
-                host::subscriptions::add_to_linker::<_, HasSelf<Call>>(&mut linker, call)?;
+                host::subscriptions::add_to_linker::<_, HasTaped>(&mut linker, call)?;
             }
-            "modules" => host::modules::add_to_linker::<_, HasSelf<Call>>(&mut linker, call)?,
+            "modules" => host::modules::add_to_linker::<_, HasTaped>(&mut linker, call)?,
             unknown => {
                 return Err(wasmtime::Error::msg(format!(
                     "there is no interface `{unknown}`"
@@ -161,8 +161,8 @@ pub(crate) fn linker_with_all(
     linker(engine, &all).map_err(|e| format!("it cannot be linked: {e:#}"))
 }
 
-fn call(sandbox: &mut Sandbox) -> &mut Call {
-    &mut sandbox.call
+fn call(sandbox: &mut Sandbox) -> Taped<'_> {
+    Taped(&mut sandbox.call)
 }
 
 fn wasi(linker: &mut Linker<Sandbox>) -> wasmtime::Result<()> {

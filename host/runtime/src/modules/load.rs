@@ -21,7 +21,7 @@ use latchmail_core::error::StartError;
 use latchmail_core::hexadecimal;
 use latchmail_shape::is_module_name;
 use sha2::{Digest as _, Sha256};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
@@ -36,6 +36,7 @@ use super::message::Request;
 use super::module::{HandlerLimits, Module};
 use super::module_metrics::ModuleMetrics;
 use super::mount::{self, Mount};
+use super::recording::Recorder;
 use super::sandbox::{self, Budget, Instance, Sandbox};
 use super::sandbox_permits::SandboxPermits;
 use super::{contract, convert, handlers, linker, policy};
@@ -317,6 +318,7 @@ impl Loader {
             },
             idle: IdleSandboxes::new(policy.reuse),
             health: Health::default(),
+            recorder: Recorder::default(),
             metrics: Arc::new(ModuleMetrics::new(&manifest.name, &manifest.version)),
             failing: self.failing.clone(),
             clock: self.clock.clone(),
@@ -371,6 +373,11 @@ impl Loader {
                 permits
             }
         }
+    }
+
+    /// Waits for a spare permit, with which a sandbox can be created that serves no client.
+    pub(crate) async fn spare_permit(&self) -> Option<OwnedSemaphorePermit> {
+        self.sandbox_permits.spare().acquire().await
     }
 
     /// Returns the log of a module. All versions of the module share the log.
@@ -476,7 +483,7 @@ impl Module {
                 "its `probe` is {path}, but it has no public GET route with that path and without named segments"
             ));
         };
-        let call = Box::pin(self.run(route, Request::probe(), None));
+        let call = Box::pin(self.run(route, Request::probe(), None, None));
         match self.with_deadline(route, call).await {
             Ok((response, _)) if response.status.is_server_error() => Err(format!(
                 "its probe {path} returned status {}",

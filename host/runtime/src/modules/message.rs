@@ -13,6 +13,8 @@ use latchmail_core::error::Failure;
 use latchmail_shape::ValidationError;
 use serde::de::DeserializeOwned;
 
+use super::headers;
+
 /// A request whose route was found, whose caller was authorized, and whose body was read.
 #[derive(Debug)]
 pub struct Request {
@@ -67,6 +69,23 @@ impl Request {
             body: Bytes::new(),
             blobs: Vec::new(),
             client: Ipv4Addr::LOCALHOST.into(),
+            caller: None,
+            verified: Verified::default(),
+        }
+    }
+
+    /// Returns a copy of what the module receives. The copy has no caller, no URL, and none of the
+    /// headers that modules do not receive.
+    pub(super) fn copy_for_module(&self) -> Self {
+        Self {
+            id: self.id.clone(),
+            uri: Uri::default(),
+            path: self.path.clone(),
+            query: self.query.clone(),
+            headers: headers::without_unknown(&self.headers),
+            body: self.body.clone(),
+            blobs: self.blobs.clone(),
+            client: self.client,
             caller: None,
             verified: Verified::default(),
         }

@@ -17,6 +17,7 @@ use super::idle::IdleSandboxes;
 use super::linked::Linked;
 use super::manifest::Manifest;
 use super::module_metrics::ModuleMetrics;
+use super::recording::Recorder;
 use super::sandbox::{Budget, Sandbox};
 use super::sandbox_permits::PermitGroup;
 use crate::api::{Call, Services, Settings};
@@ -46,6 +47,7 @@ pub struct Module {
     pub(super) handlers: HandlerLimits,
     pub(super) idle: IdleSandboxes,
     pub(super) health: Health,
+    pub(super) recorder: Recorder,
     pub(super) metrics: Arc<ModuleMetrics>,
     pub(super) failing: mpsc::UnboundedSender<Failing>,
     pub(super) clock: Clock,

@@ -210,15 +210,7 @@ impl Instance {
         metrics: Option<Arc<ModuleMetrics>>,
     ) -> wasmtime::Result<Self> {
         let output = MemoryOutputPipe::new(MAX_OUTPUT);
-        let wasi = WasiCtx::builder()
-            .stdout(output.clone())
-            .stderr(output.clone())
-            .max_random_size(MAX_RANDOM)
-            // Without these settings, a guest can create sockets, although it cannot connect them.
-            .allow_tcp(false)
-            .allow_udp(false)
-            .allow_ip_name_lookup(false)
-            .build();
+        let wasi = wasi(&call, &output);
         let mut wasi_table = ResourceTable::new();
         wasi_table.set_max_capacity(MAX_HANDLES);
         let mut http = WasiHttpCtx::new();
@@ -291,6 +283,22 @@ impl Instance {
         sandbox.earlier_output = sandbox.output.contents().len();
         Ok(self)
     }
+}
+
+/// Returns the WASI context of a sandbox that is created for `call`.
+fn wasi(call: &Call, output: &MemoryOutputPipe) -> WasiCtx {
+    let mut wasi = WasiCtx::builder();
+    wasi.stdout(output.clone())
+        .stderr(output.clone())
+        .max_random_size(MAX_RANDOM)
+        // Without these settings, a guest can create sockets, although it cannot connect them.
+        .allow_tcp(false)
+        .allow_udp(false)
+        .allow_ip_name_lookup(false);
+    if let Some(ambient) = call.tape.ambient() {
+        ambient.apply(&mut wasi);
+    }
+    wasi.build()
 }
 
 /// Returns the reason for a trap and the output of the guest, as text for the log. The output can

@@ -150,6 +150,7 @@ fn expected_access_of_administration() -> BTreeMap<&'static str, Access> {
         ("POST /api/v1/admin/modules/{name}/rollback", Access::Admin),
         ("POST /api/v1/admin/modules/{name}/resume", Access::Admin),
         ("POST /api/v1/admin/modules/{name}/preview", Access::Admin),
+        ("POST /api/v1/admin/modules/{name}/compare", Access::Admin),
         ("DELETE /api/v1/admin/modules/{name}", Access::Admin),
     ])
 }
