@@ -185,13 +185,6 @@ impl Copying<'_> {
             }
         }
     }
-
-    fn optional(&mut self, handle: Option<&Resource<Blob>>) -> Option<Option<Resource<Blob>>> {
-        match handle {
-            None => Some(None),
-            Some(handle) => self.blob(handle).map(Some),
-        }
-    }
 }
 
 /// A value with handles of blobs or of streams.
@@ -215,6 +208,12 @@ impl<T: Handles> Handles for Option<T> {
     }
 }
 
+impl Handles for Resource<Blob> {
+    fn copy(&self, copying: &mut Copying<'_>) -> Option<Self> {
+        copying.blob(self)
+    }
+}
+
 /// The events of a stream are not recorded. A replayed stream is empty.
 impl Handles for Resource<EventStream> {
     fn copy(&self, copying: &mut Copying<'_>) -> Option<Self> {
@@ -231,9 +230,9 @@ impl Handles for DetailWithBlobs {
     fn copy(&self, copying: &mut Copying<'_>) -> Option<Self> {
         Some(Self {
             detail: self.detail.clone(),
-            text: copying.optional(self.text.as_ref())?,
-            html: copying.optional(self.html.as_ref())?,
-            new_text: copying.optional(self.new_text.as_ref())?,
+            text: self.text.copy(copying)?,
+            html: self.html.copy(copying)?,
+            new_text: self.new_text.copy(copying)?,
         })
     }
 }
@@ -242,7 +241,7 @@ impl Handles for AttachmentContent {
     fn copy(&self, copying: &mut Copying<'_>) -> Option<Self> {
         Some(Self {
             attachment: self.attachment.clone(),
-            content: copying.blob(&self.content)?,
+            content: self.content.copy(copying)?,
             version: self.version.clone(),
         })
     }
@@ -252,7 +251,7 @@ impl Handles for RawMessage {
     fn copy(&self, copying: &mut Copying<'_>) -> Option<Self> {
         Some(Self {
             subject: self.subject.clone(),
-            content: copying.blob(&self.content)?,
+            content: self.content.copy(copying)?,
             version: self.version.clone(),
         })
     }
@@ -270,8 +269,8 @@ impl Handles for StoredDraft {
             bcc: self.bcc.clone(),
             reply_to: self.reply_to.clone(),
             subject: self.subject.clone(),
-            text: copying.optional(self.text.as_ref())?,
-            html: copying.optional(self.html.as_ref())?,
+            text: self.text.copy(copying)?,
+            html: self.html.copy(copying)?,
             in_reply_to: self.in_reply_to.clone(),
             references: self.references.clone(),
             headers: self.headers.clone(),
