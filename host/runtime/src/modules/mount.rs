@@ -65,7 +65,7 @@ impl Mount {
     #[must_use]
     pub fn add_to(&self, component: &[u8]) -> Vec<u8> {
         let json = json!({ "path": self.path, "access": self.access }).to_string();
-        let content = [&sized(SECTION), json.as_bytes()].concat();
+        let content = [&*sized(SECTION), json.as_bytes()].concat();
         [component, &[CUSTOM], &sized(&content)].concat()
     }
 
