@@ -506,6 +506,24 @@ mod tests {
     }
 
     #[test]
+    fn a_message_whose_bytes_are_nil_does_not_exist() {
+        // A server can send these replies for a message that another client has expunged.
+        let opened = |section: &str| {
+            let gone = format!("* 2 FETCH (UID 7 FLAGS () {section} NIL)\r\n");
+            session(&[EXAMINE, &format!("{gone}! NO [EXPUNGEISSUED] gone\r\n")])
+        };
+        let (whole, range) = ("BODY[]<0>", 0..4);
+        let beginning = block_on(super::beginning(&mut opened(whole), MESSAGE, 4));
+        assert!(beginning.unwrap().is_none());
+        let piece = block_on(opened(whole).read_range_at(MESSAGE, &range));
+        assert!(piece.unwrap().is_none());
+        let stream = block_on(opened(whole).start_stream_at(MESSAGE, &range));
+        assert!(stream.unwrap().is_none());
+        let state = block_on(opened("BODY[HEADER.FIELDS (DATE)]<0>").state_at(MESSAGE, true));
+        assert!(state.unwrap().is_none());
+    }
+
+    #[test]
     fn flags_do_not_prove_that_a_message_exists_if_the_server_returns_no() {
         const FLAGS: &str = "* 2 FETCH (UID 7 FLAGS (\\Seen))\r\n";
         let read = |reply: &str| {
