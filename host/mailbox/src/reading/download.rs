@@ -197,7 +197,8 @@ impl Download {
     }
 
     /// Returns the decoded bytes of the attachment as a stream. The stream has exactly
-    /// [`crate::Attachment::size`] bytes, or ends with an error.
+    /// [`crate::Attachment::size`] bytes, or ends with an error. The caller must be in a tokio
+    /// runtime.
     #[must_use]
     pub fn open(&self) -> BoxStream<'static, Result<Bytes, Error>> {
         let started = self
@@ -205,12 +206,15 @@ impl Download {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take();
+        if let Some(started) = started {
+            // The reader must run before the first read of the stream. Otherwise a client that
+            // reads nothing, for example with an HTTP/2 window of 0 bytes, would keep the
+            // connection and the memory.
+            return started.decoded();
+        }
         let source = self.source.clone();
         stream::once(async move {
-            let started = match started {
-                Some(started) => started,
-                None => source.start().await?.ok_or_else(message_deleted)?,
-            };
+            let started = source.start().await?.ok_or_else(message_deleted)?;
             Ok::<_, Error>(started.decoded())
         })
         .try_flatten()
