@@ -150,15 +150,16 @@ impl Download {
     }
 
     /// Requests the bytes after the first chunk, so that the mail server sends them while the
-    /// response begins. The connection closes if the bytes are not read.
+    /// response begins. The connection closes if the bytes are not read. Returns `false` if the
+    /// message no longer exists.
     ///
     /// # Errors
     /// Returns an [`Error`] if the operation fails.
-    pub(crate) async fn request_rest(&mut self) -> Result<(), Error> {
+    pub(crate) async fn request_rest(&mut self) -> Result<bool, Error> {
         let started = self.started.get_mut();
         match started.unwrap_or_else(PoisonError::into_inner) {
             Some(started) => started.reader.request_rest().await,
-            None => Ok(()),
+            None => Ok(true),
         }
     }
 
@@ -288,23 +289,25 @@ impl Reader {
     }
 
     /// Requests all further bytes with one command if a connection has the folder open. Otherwise
-    /// does nothing.
-    async fn request_rest(&mut self) -> Result<(), Error> {
+    /// does nothing. Returns `false` if the message no longer exists.
+    async fn request_rest(&mut self) -> Result<bool, Error> {
         let mut lease = match mem::take(&mut self.connection) {
             Connection::FolderOpen(lease) => lease,
             other => {
                 self.connection = other;
-                return Ok(());
+                return Ok(true);
             }
         };
         self.acquire_memory().await?;
         let rest = self.position..self.source.section.range.end;
         let uid = message_ref(&self.source.location).uid;
         let session = lease.session().await?;
-        let length = session.selected_folder()?.start_stream(uid, &rest).await?;
-        check_length(length.ok_or_else(message_deleted)?, rest.len())?;
+        let Some(length) = session.selected_folder()?.start_stream(uid, &rest).await? else {
+            return Ok(false);
+        };
+        check_length(length, rest.len())?;
         self.connection = Connection::Streaming(lease);
-        Ok(())
+        Ok(true)
     }
 
     /// Acquires the memory for the next chunk. The caller must have leased a connection. Otherwise
@@ -365,8 +368,8 @@ impl Reader {
         let chunk = self.position..end.min(self.position + bounds::DOWNLOAD_CHUNK);
         let location = Arc::clone(&self.source.location);
         let message = message_ref(&location);
-        if !self.is_client_slow && chunk.end != end {
-            self.request_rest().await?;
+        if !self.is_client_slow && chunk.end != end && !self.request_rest().await? {
+            return Ok(None);
         }
         let (bytes, connection) = match mem::take(&mut self.connection) {
             Connection::None => {
