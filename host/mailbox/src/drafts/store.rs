@@ -61,7 +61,7 @@ impl Drafts {
             for _ in 0..2 {
                 let path = self.existing_folder(access, Right::MailWrite).await?;
                 if let Some(appended) = self.append(access, &path, &message, (id, None)).await? {
-                    self.remember(&access.account, appended, id);
+                    self.remember(&access.account, &path, appended, id);
                     return self.number_of(access, &path, appended).await;
                 }
                 self.forget_folder(&access.account);
@@ -111,7 +111,7 @@ impl Drafts {
             self.forget_folder(&access.account);
             return Ok(None);
         };
-        self.remember(&access.account, appended, id);
+        self.remember(&access.account, path, appended, id);
         let replaced = self.supersede(access, &found, appended).await;
         let replaced = replaced.map_err(after_append)?;
         if !replaced {
