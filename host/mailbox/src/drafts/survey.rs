@@ -82,6 +82,18 @@ impl Survey {
     }
 }
 
+impl Found {
+    /// Returns the location of the newest message of the draft.
+    pub(super) fn message(&self) -> MessageRef<'_> {
+        let (path, uid_validity) = self.survey.location();
+        MessageRef {
+            path,
+            uid_validity,
+            uid: self.entry.uid,
+        }
+    }
+}
+
 impl Entry {
     /// Returns the UIDs of all messages of the draft.
     pub(super) fn uids(&self) -> Vec<Uid> {
