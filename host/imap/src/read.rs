@@ -116,13 +116,17 @@ impl Session {
         else {
             return Ok(Vec::new());
         };
-        // EXPUNGEISSUED means that the missing messages were expunged (RFC 5530). Another NO means
-        // that the server failed to read a message.
+        let mut fetched = opening.collected.with_body();
         match opening.outcome {
-            Some(outcome) if !outcome.has_code("EXPUNGEISSUED") => drop(outcome.ok()?),
-            _ => {}
+            // Messages were expunged (RFC 5530). Their bytes are missing, or NIL.
+            Some(outcome) if outcome.has_code("EXPUNGEISSUED") => {
+                fetched.retain(|message| !message.whole.is_empty());
+            }
+            // Another NO means that the server failed to read a message.
+            Some(outcome) => drop(outcome.ok()?),
+            None => {}
         }
-        Ok(opening.collected.with_body())
+        Ok(fetched)
     }
 
     /// Runs a FETCH for `message` in its folder, in one round trip. Needs a second round trip if
@@ -237,9 +241,10 @@ pub async fn beginning_in_open_folder(
     let find = |fetched: Vec<Fetched>| fetched.into_iter().find(|one| one.uid == message.uid);
     if is_folder_open(session, message) {
         let command = fetch::beginnings(&[message.uid], bytes);
-        let (_, collected) = session.selected_folder()?.fetch(&command).await?;
+        let (outcome, collected) = session.selected_folder()?.fetch(&command).await?;
         let found = find(collected.with_body());
-        if found.is_some() {
+        // After a NO, the bytes can be NIL, for example if another client has expunged the message.
+        if found.is_some() && outcome.status == Status::Ok {
             return Ok(found);
         }
     }
@@ -482,6 +487,21 @@ mod tests {
             ..MESSAGE
         };
         assert_eq!(read(replaced), None);
+    }
+
+    #[test]
+    fn bytes_that_the_server_could_not_read_are_not_an_empty_message() {
+        const NIL: &str = "* 2 FETCH (UID 7 FLAGS () RFC822.SIZE 4 BODY[]<0> NIL)\r\n";
+        let expunged = format!("{NIL}! NO [EXPUNGEISSUED] expunged\r\n");
+        let read = |reply: &str| {
+            let mut session = session(&[EXAMINE, "", &expunged, EXAMINE, reply]);
+            block_on(undeleted(&mut session, INBOX)).unwrap();
+            block_on(beginning_in_open_folder(&mut session, MESSAGE, 100))
+        };
+        assert!(read("").unwrap().is_none());
+        assert!(read(&expunged).unwrap().is_none());
+        let failed = read(&format!("{NIL}! NO [SERVERBUG] failed\r\n"));
+        assert!(matches!(failed, Err(Error::No(_))), "{failed:?}");
     }
 
     #[test]
