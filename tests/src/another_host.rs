@@ -53,7 +53,8 @@ impl Service {
         };
         let kept: Vec<&str> = self.settings.lines().filter(is_kept).collect();
         let text = format!("{}\n{own}", kept.join("\n"));
-        let config = Config::parse(&text, "test", HashMap::new()).unwrap();
+        let mut config = Config::parse(&text, "test", HashMap::new()).unwrap();
+        config.events.listen = None;
         let running = latchmail_service::start(config, self.clock.clone()).await?;
         Ok(AnotherHost {
             base: format!("http://{}", running.address),

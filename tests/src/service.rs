@@ -1,6 +1,5 @@
 //! A complete service for one test.
 
-use std::net::TcpListener;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -208,11 +207,11 @@ impl Setup {
             defaults.push_str(&high_limits());
         }
         // While nobody receives notices, Dovecot waits longer and longer before it connects again.
-        // So the services of all tests receive them, not only where a test needs them.
-        if let Some(mail) = &mail
+        // So all services with shared mail servers receive them, not only where a test needs them.
+        if let Some(pair) = &borrowed
             && !self.without_notices
-            && TcpListener::bind(mail.notices).is_ok()
         {
+            let mail = &pair.servers;
             defaults.push_str(&mail.notices_settings());
         }
         let own = format!("database.url = '{url}'\n{}", self.settings);

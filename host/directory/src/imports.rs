@@ -38,8 +38,11 @@ const UNKNOWN: &str = "UPDATE imports SET outcome = 'unknown' \
 const RELEASE: &str =
     "DELETE FROM imports WHERE account_id = $1 AND key_hash = $2 AND process = $3";
 const SWEEP: &str = "DELETE FROM imports WHERE begun_at <= $1";
+/// Replaces the time of an earlier mark, because the sweep could delete the mark before the new
+/// message is in the index.
 const MARK: &str = "INSERT INTO imported_messages (account_id, identity, imported_at) \
-    VALUES ($1, $2, $3) ON CONFLICT (account_id, identity) DO NOTHING";
+    VALUES ($1, $2, $3) ON CONFLICT (account_id, identity) DO UPDATE SET imported_at = excluded.imported_at \
+    WHERE imported_messages.imported_at < excluded.imported_at";
 /// Marks a header before its message is stored. The sweep does not delete this mark, because the
 /// message can exist although the outcome of the import is unknown. The time of the mark is the
 /// latest time minus the number of other concurrent imports of messages with this header.
@@ -55,7 +58,7 @@ const END_MARK: &str = "DELETE FROM imported_messages \
 const IS_MARKED: &str = "SELECT imported_at FROM imported_messages WHERE account_id = $1 AND (identity = $3 \
     OR identity = (SELECT identity FROM messages WHERE account_id = $1 AND uid = $2)) LIMIT 1";
 /// Deletes the marks of messages that no longer exist. A mark is written before its message has a
-/// number.
+/// number, or in the same transaction.
 const SWEEP_MARKS: &str = "DELETE FROM imported_messages WHERE imported_at <= $1 AND NOT EXISTS \
     (SELECT 1 FROM messages m WHERE m.account_id = imported_messages.account_id AND m.identity = imported_messages.identity)";
 
@@ -391,6 +394,14 @@ mod tests {
         imports.sweep(later).await.unwrap();
         assert!(is_marked([2; 16]).await.unwrap());
         assert!(!is_marked([1; 16]).await.unwrap());
+        // The second message with this identity has no number yet.
+        for at in [Timestamp::from_millis(0), later] {
+            imports.mark("ada", [3; 16], at).await.unwrap();
+        }
+        imports.sweep(later).await.unwrap();
+        assert!(is_marked([3; 16]).await.unwrap());
+        imports.sweep(later.plus(RETENTION)).await.unwrap();
+        assert!(!is_marked([3; 16]).await.unwrap());
         imports.end_mark("ada", [2; 16]).await.unwrap();
         assert!(is_marked([2; 16]).await.unwrap());
         imports.end_mark("ada", [2; 16]).await.unwrap();

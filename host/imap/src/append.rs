@@ -176,7 +176,10 @@ async fn identify(
     let no_response = || Error::Protocol("no response to APPEND".into());
     let mut result = stored(opening.earlier.ok_or_else(no_response)?)?;
     let uid_validity = opening.opened.uid_validity;
-    if let Some(stored) = &mut result
+    // After a NO, the header of a message can be NIL.
+    let is_complete = opening.outcome.is_some_and(|o| o.status == Status::Ok);
+    if is_complete
+        && let Some(stored) = &mut result
         && let Some(location) = stored.location
         && location.uid_validity == uid_validity
     {
@@ -264,6 +267,7 @@ mod tests {
             uid_validity: 7,
             uid: Uid(6),
         });
+        let expunged = format!("{TWO}! NO [EXPUNGEISSUED] expunged\r\n");
         for (opened, fetched, expected) in [
             (OPENED, TWO, Some("stored")),
             // Another folder has replaced the folder.
@@ -275,6 +279,8 @@ mod tests {
             ),
             // The server has executed FETCH first.
             (OPENED, "", None),
+            // Another client has expunged one of the messages.
+            (OPENED, expunged.as_str(), None),
         ] {
             let mut session = session(&[APPENDED, opened, fetched]);
             session.connection.capabilities.guid = true;

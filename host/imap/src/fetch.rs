@@ -214,7 +214,12 @@ impl Collected {
                 AttributeValue::InternalDate(date) => message.internal_date = date_time(date),
                 AttributeValue::Rfc822Size(size) => message.size = *size,
                 AttributeValue::BodySection { section, data, .. } => {
-                    received.sections += 1;
+                    // NIL means that the message was just expunged. Only for a text, NIL can also
+                    // mean that the text is empty.
+                    let is_text = matches!(section, Some(SectionPath::Full(MessageSection::Text)));
+                    if data.is_some() || is_text {
+                        received.sections += 1;
+                    }
                     let data = data
                         .as_ref()
                         .map(|data| slice_of(&frame.bytes, data))

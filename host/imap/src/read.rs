@@ -116,13 +116,17 @@ impl Session {
         else {
             return Ok(Vec::new());
         };
-        // EXPUNGEISSUED means that the missing messages were expunged (RFC 5530). Another NO means
-        // that the server failed to read a message.
+        let mut fetched = opening.collected.with_body();
         match opening.outcome {
-            Some(outcome) if !outcome.has_code("EXPUNGEISSUED") => drop(outcome.ok()?),
-            _ => {}
+            // Messages were expunged (RFC 5530). Their bytes are missing, or NIL.
+            Some(outcome) if outcome.has_code("EXPUNGEISSUED") => {
+                fetched.retain(|message| !message.whole.is_empty());
+            }
+            // Another NO means that the server failed to read a message.
+            Some(outcome) => drop(outcome.ok()?),
+            None => {}
         }
-        Ok(opening.collected.with_body())
+        Ok(fetched)
     }
 
     /// Runs a FETCH for `message` in its folder, in one round trip. Needs a second round trip if
@@ -237,9 +241,10 @@ pub async fn beginning_in_open_folder(
     let find = |fetched: Vec<Fetched>| fetched.into_iter().find(|one| one.uid == message.uid);
     if is_folder_open(session, message) {
         let command = fetch::beginnings(&[message.uid], bytes);
-        let (_, collected) = session.selected_folder()?.fetch(&command).await?;
+        let (outcome, collected) = session.selected_folder()?.fetch(&command).await?;
         let found = find(collected.with_body());
-        if found.is_some() {
+        // After a NO, the bytes can be NIL, for example if another client has expunged the message.
+        if found.is_some() && outcome.status == Status::Ok {
             return Ok(found);
         }
     }
@@ -485,6 +490,21 @@ mod tests {
     }
 
     #[test]
+    fn bytes_that_the_server_could_not_read_are_not_an_empty_message() {
+        const NIL: &str = "* 2 FETCH (UID 7 FLAGS () RFC822.SIZE 4 BODY[]<0> NIL)\r\n";
+        let expunged = format!("{NIL}! NO [EXPUNGEISSUED] expunged\r\n");
+        let read = |reply: &str| {
+            let mut session = session(&[EXAMINE, "", &expunged, EXAMINE, reply]);
+            block_on(undeleted(&mut session, INBOX)).unwrap();
+            block_on(beginning_in_open_folder(&mut session, MESSAGE, 100))
+        };
+        assert!(read("").unwrap().is_none());
+        assert!(read(&expunged).unwrap().is_none());
+        let failed = read(&format!("{NIL}! NO [SERVERBUG] failed\r\n"));
+        assert!(matches!(failed, Err(Error::No(_))), "{failed:?}");
+    }
+
+    #[test]
     fn a_message_is_read_from_the_open_inbox_without_opening_it_again() {
         let message = read_twice(&["", FETCH]).unwrap().unwrap();
         assert_eq!(&message.whole[..], b"abcd");
@@ -503,6 +523,24 @@ mod tests {
         let first = [EXAMINE, FETCH, "", removed.as_str()];
         assert_eq!(read(&[&first[..], &[EXAMINE, ""]].concat()), None);
         assert!(read(&[&first[..], &[EXAMINE, FETCH]].concat()).is_some());
+    }
+
+    #[test]
+    fn a_message_whose_bytes_are_nil_does_not_exist() {
+        // A server can send these replies for a message that another client has expunged.
+        let opened = |section: &str| {
+            let gone = format!("* 2 FETCH (UID 7 FLAGS () {section} NIL)\r\n");
+            session(&[EXAMINE, &format!("{gone}! NO [EXPUNGEISSUED] gone\r\n")])
+        };
+        let (whole, range) = ("BODY[]<0>", 0..4);
+        let beginning = block_on(super::beginning(&mut opened(whole), MESSAGE, 4));
+        assert!(beginning.unwrap().is_none());
+        let piece = block_on(opened(whole).read_range_at(MESSAGE, &range));
+        assert!(piece.unwrap().is_none());
+        let stream = block_on(opened(whole).start_stream_at(MESSAGE, &range));
+        assert!(stream.unwrap().is_none());
+        let state = block_on(opened("BODY[HEADER.FIELDS (DATE)]<0>").state_at(MESSAGE, true));
+        assert!(state.unwrap().is_none());
     }
 
     #[test]

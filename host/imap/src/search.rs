@@ -296,9 +296,10 @@ pub async fn identity_of_stored(
     if is_folder_open(session, message) {
         let ids = session.connection.capabilities.message_ids();
         let command = fetch::identities(&message.uid.to_string(), ids);
-        let (_, collected) = session.selected_folder()?.fetch(&command).await?;
+        let (outcome, collected) = session.selected_folder()?.fetch(&command).await?;
         let found = find(collected.with_identities(ids));
-        if found.is_some() {
+        // After a NO, the header can be NIL.
+        if found.is_some() && outcome.status == Status::Ok {
             return Ok(found);
         }
     }
@@ -335,7 +336,10 @@ mod tests {
     fn the_identity_of_a_stored_message_is_read_in_the_open_folder() {
         const OPENED: &str = "* 3 EXISTS\r\n* OK [UIDVALIDITY 1] ok\r\n";
         const FETCHED: &str = "* 3 FETCH (UID 7 FLAGS () X-GUID one)\r\n";
-        let mut session = session(&[OPENED, "", FETCHED, "", OPENED, FETCHED]);
+        let refused = format!("{FETCHED}! NO [SERVERBUG] failed\r\n");
+        let first = [OPENED, "", FETCHED];
+        let opened_again = ["", OPENED, FETCHED, &refused, OPENED, FETCHED];
+        let mut session = session(&[&first[..], &opened_again[..]].concat());
         session.connection.capabilities.guid = true;
         block_on(undeleted(&mut session, "a")).unwrap();
         let stored = MessageRef {
@@ -343,8 +347,9 @@ mod tests {
             uid_validity: 1,
             uid: Uid(7),
         };
-        // The second time, the server shows the message after the folder is opened again.
-        for _ in 0..2 {
+        // The second time, the server shows the message after the folder is opened again. The third
+        // time, it cannot read the message before.
+        for _ in 0..3 {
             let read = block_on(identity_of_stored(&mut session, stored)).unwrap();
             assert_eq!(read.unwrap().id.as_deref(), Some("one"));
         }

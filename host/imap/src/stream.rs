@@ -266,11 +266,12 @@ impl Head {
                 }
                 Ok(Response::MailboxData(MailboxDatum::Exists(n))) => self.exists = n,
                 Ok(Response::Fetch(_, attributes)) => {
-                    // A FETCH reply with only the UID and the flags does not prove that the message
-                    // exists. The server can send such a reply even if the message was just
-                    // expunged (RFC 7162, section 3.2).
-                    let is_content =
-                        |a: &AttributeValue<'_>| matches!(a, AttributeValue::BodySection { .. });
+                    // A FETCH reply with only the UID and the flags, or with NIL instead of the
+                    // bytes, does not prove that the message exists. The server can send such a
+                    // reply even if the message was just expunged (RFC 7162, section 3.2).
+                    let is_content = |a: &AttributeValue<'_>| {
+                        matches!(a, AttributeValue::BodySection { data: Some(_), .. })
+                    };
                     let uid = AttributeValue::Uid(self.uid.0);
                     self.has_message |=
                         attributes.contains(&uid) && attributes.iter().any(is_content);

@@ -356,7 +356,13 @@ impl Wire {
             collected?;
         }
         let length = self.read.len().min(limit);
-        Ok(self.read.split_to(length).freeze())
+        let piece = self.read.split_to(length);
+        if length < PIECE / 2 {
+            // A slice would keep the complete buffer in memory, and the next bytes would need
+            // another buffer.
+            return Ok(Bytes::copy_from_slice(&piece));
+        }
+        Ok(piece.freeze())
     }
 
     /// Returns the number of bytes to reserve for the beginning of a reply. Returns 0 if the buffer
@@ -452,7 +458,11 @@ mod tests {
         let (client, mut server) = tokio::io::duplex(100);
         server.write_all(b"abc").await.unwrap();
         let mut wire = Wire::new(Box::new(client));
-        assert_eq!(wire.literal_bytes(2000).await.unwrap(), "abc");
+        let bytes = wire.literal_bytes(2000).await.unwrap();
+        assert_eq!(bytes, "abc");
+        // A few bytes that wait for a client must not keep a buffer of 64 KiB.
+        drop(wire);
+        assert!(bytes.try_into_mut().unwrap().capacity() < 100);
     }
 
     #[test]

@@ -107,7 +107,8 @@ async fn a_request_for_mail_has_nested_spans_without_personal_data() {
 async fn webhooks_streams_and_watched_mailboxes_have_spans_without_personal_data() {
     let (collector, receiver) = (Collector::start().await, Receiver::start().await);
     let settings = format!("{}\n{}", collector.setting(), receiver.setting());
-    let mut service = Service::with_mail_and(&settings).await;
+    let setup = Setup::default().with(&settings).with_mail();
+    let mut service = setup.without_notices().start().await;
     let ada = service.person("xaverine").await;
     let mut stream = EventStream::open(&ada, "").await;
     let body = json!({ "url": receiver.url("/hook"), "payload": "summary" });

@@ -364,14 +364,30 @@ impl Drafts {
             let uids = found.entry.uids();
             self.expunge(access, found.survey.location(), &uids).await
         };
-        if let Err(error) = removed.await {
-            tracing::warn!(%error, "failed to remove a draft that was sent");
+        let removed = match removed.await {
+            Ok(removed) => removed,
+            Err(error) => {
+                tracing::warn!(%error, "failed to remove a draft that was sent");
+                return;
+            }
+        };
+        let (number, uid) = (found.number, found.entry.uid);
+        if !removed.contains(&uid) {
             return;
         }
         let (context, account) = (Arc::clone(&self.mail.context), access.account.clone());
-        let number = found.number;
-        let forget = async move { forget_message(&context, &account, number).await };
-        self.tasks.spawn(forget);
+        let (path, uid_validity) = (
+            Arc::clone(&found.survey.path),
+            found.survey.opened.uid_validity,
+        );
+        self.tasks.spawn(async move {
+            let at = MessageRef {
+                path: &path,
+                uid_validity,
+                uid,
+            };
+            forget_message(&context, &account, (number, at)).await;
+        });
     }
 
     /// Reads the complete message of a draft. `first` is its beginning, if it was read already.
@@ -382,12 +398,7 @@ impl Drafts {
         found: &Found,
         first: Option<Fetched>,
     ) -> Result<(Bytes, MemoryPermit), Error> {
-        let (path, uid_validity) = found.survey.location();
-        let at = MessageRef {
-            path,
-            uid_validity,
-            uid: found.entry.uid,
-        };
+        let (at, path) = (found.message(), found.survey.location().0);
         let connections = &self.mail.context.connections;
         let first = if let Some(first) = first {
             first

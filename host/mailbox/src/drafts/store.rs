@@ -61,7 +61,7 @@ impl Drafts {
             for _ in 0..2 {
                 let path = self.existing_folder(access, Right::MailWrite).await?;
                 if let Some(appended) = self.append(access, &path, &message, (id, None)).await? {
-                    self.remember(&access.account, appended, id);
+                    self.remember(&access.account, &path, appended, id);
                     return self.number_of(access, &path, appended).await;
                 }
                 self.forget_folder(&access.account);
@@ -111,7 +111,7 @@ impl Drafts {
             self.forget_folder(&access.account);
             return Ok(None);
         };
-        self.remember(&access.account, appended, id);
+        self.remember(&access.account, path, appended, id);
         let replaced = self.supersede(access, &found, appended).await;
         let replaced = replaced.map_err(after_append)?;
         if !replaced {
@@ -120,7 +120,8 @@ impl Drafts {
             removed.map_err(after_append)?;
             return Err(Error::VersionMismatch);
         }
-        forget_message(&self.mail.context, &access.account, found.number).await;
+        let old = (found.number, found.message());
+        forget_message(&self.mail.context, &access.account, old).await;
         let number = self.number_of(access, path, appended).await?;
         describe_bytes(access, id, number, message).await.map(Some)
     }
@@ -148,8 +149,12 @@ impl Drafts {
     async fn remove(&self, access: &Access, found: &Found) -> Result<bool, MailboxError> {
         let uids = found.entry.uids();
         let removed = self.expunge(access, found.survey.location(), &uids).await?;
-        forget_message(&self.mail.context, &access.account, found.number).await;
-        Ok(removed.contains(&found.entry.uid))
+        let existed = removed.contains(&found.entry.uid);
+        if existed {
+            let old = (found.number, found.message());
+            forget_message(&self.mail.context, &access.account, old).await;
+        }
+        Ok(existed)
     }
 
     /// Removes the replaced messages of a draft. Returns `false` if another client has replaced or
@@ -354,12 +359,26 @@ impl Drafts {
 
 /// Removes the expunged message of a draft from the message index and the cache. A sync with the
 /// mail server removes messages that are not removed here.
-pub(super) async fn forget_message(context: &Context, account: &str, number: MessageNumber) {
+///
+/// The caller must have expunged the message. If another client has moved it before, the message
+/// keeps its number. A sync can also have given the number to a copy of the message.
+pub(super) async fn forget_message(
+    context: &Context,
+    account: &str,
+    (number, at): (MessageNumber, MessageRef<'_>),
+) {
+    let index = context.message_index();
     let forget = async {
-        let location = context.message_index().location(account, number).await?;
-        context.message_index().remove(account, &[number]).await?;
-        if let Some(location) = location {
-            context.cache.remove_message(account, number, &location);
+        let mut messages = index.messages(account, &[number]).await?;
+        messages.retain(|message| {
+            let location = &message.location;
+            location.path == at.path
+                && (location.uid_validity(), location.imap_uid()) == (at.uid_validity, at.uid)
+        });
+        index.remove_lost(account, &messages).await?;
+        for message in &messages {
+            let location = &message.location;
+            context.cache.remove_message(account, number, location);
         }
         Ok::<_, latchmail_directory::Error>(())
     };

@@ -27,10 +27,13 @@ const HEADER: usize = 2048;
 /// Maximum number of attempts to read a draft that another client replaces at the same time.
 const ATTEMPTS: usize = 3;
 
-/// The ids of the messages in a folder. `None` is a message whose id depends on its number.
+/// The ids of the messages in a folder.
 #[derive(Debug)]
 pub(super) struct KnownIds {
+    /// Two folders can have the same UIDVALIDITY, for example the time of their creation.
+    path: Arc<str>,
     uid_validity: u32,
+    /// `None` is a message whose id depends on its number.
     ids: BTreeMap<Uid, Option<DraftId>>,
 }
 
@@ -67,9 +70,27 @@ pub(super) struct Found {
     pub(super) number: MessageNumber,
 }
 
+impl KnownIds {
+    fn is_of(&self, path: &str, uid_validity: u32) -> bool {
+        *self.path == *path && self.uid_validity == uid_validity
+    }
+}
+
 impl Survey {
     pub(super) fn location(&self) -> (&str, u32) {
         (&self.path, self.opened.uid_validity)
+    }
+}
+
+impl Found {
+    /// Returns the location of the newest message of the draft.
+    pub(super) fn message(&self) -> MessageRef<'_> {
+        let (path, uid_validity) = self.survey.location();
+        MessageRef {
+            path,
+            uid_validity,
+            uid: self.entry.uid,
+        }
     }
 }
 
@@ -203,7 +224,7 @@ impl Drafts {
         }
         uids.drain(..uids.len().saturating_sub(MAX_DRAFTS));
         let cached = self.known.get(account);
-        let cached = cached.filter(|known| known.uid_validity == opened.uid_validity);
+        let cached = cached.filter(|known| known.is_of(path, opened.uid_validity));
         let cached = |uid: &Uid| Some((*uid, *cached.as_ref()?.ids.get(uid)?));
         let mut ids: BTreeMap<Uid, Option<DraftId>> = uids.iter().filter_map(cached).collect();
         let missing: Vec<Uid> = uids
@@ -249,6 +270,7 @@ impl Drafts {
         drop(lease);
         if ids.len() <= MAX_KNOWN {
             let known = KnownIds {
+                path: Arc::clone(path),
                 uid_validity: opened.uid_validity,
                 ids,
             };
@@ -263,15 +285,20 @@ impl Drafts {
         }))
     }
 
-    /// Caches the id of a message that was just stored, so no survey has to read its header.
-    pub(super) fn remember(&self, account: &str, stored: Appended, id: DraftId) {
+    /// Caches the id of a message that was just stored in the folder `path`, so no survey has to
+    /// read its header.
+    pub(super) fn remember(&self, account: &str, path: &Arc<str>, stored: Appended, id: DraftId) {
         let Appended { uid_validity, uid } = stored;
         let known = self.known.get(account);
-        let known = known.filter(|known| known.uid_validity == uid_validity);
+        let known = known.filter(|known| known.is_of(path, uid_validity));
         let mut ids = known.map(|known| known.ids.clone()).unwrap_or_default();
         if ids.len() < MAX_KNOWN {
             ids.insert(uid, Some(id));
-            let known = KnownIds { uid_validity, ids };
+            let known = KnownIds {
+                path: Arc::clone(path),
+                uid_validity,
+                ids,
+            };
             self.known.insert(account.to_owned(), Arc::new(known));
         }
     }

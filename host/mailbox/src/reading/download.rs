@@ -150,15 +150,16 @@ impl Download {
     }
 
     /// Requests the bytes after the first chunk, so that the mail server sends them while the
-    /// response begins. The connection closes if the bytes are not read.
+    /// response begins. The connection closes if the bytes are not read. Returns `false` if the
+    /// message no longer exists.
     ///
     /// # Errors
     /// Returns an [`Error`] if the operation fails.
-    pub(crate) async fn request_rest(&mut self) -> Result<(), Error> {
+    pub(crate) async fn request_rest(&mut self) -> Result<bool, Error> {
         let started = self.started.get_mut();
         match started.unwrap_or_else(PoisonError::into_inner) {
             Some(started) => started.reader.request_rest().await,
-            None => Ok(()),
+            None => Ok(true),
         }
     }
 
@@ -197,7 +198,8 @@ impl Download {
     }
 
     /// Returns the decoded bytes of the attachment as a stream. The stream has exactly
-    /// [`crate::Attachment::size`] bytes, or ends with an error.
+    /// [`crate::Attachment::size`] bytes, or ends with an error. The caller must be in a tokio
+    /// runtime.
     #[must_use]
     pub fn open(&self) -> BoxStream<'static, Result<Bytes, Error>> {
         let started = self
@@ -205,12 +207,15 @@ impl Download {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take();
+        if let Some(started) = started {
+            // The reader must run before the first read of the stream. Otherwise a client that
+            // reads nothing, for example with an HTTP/2 window of 0 bytes, would keep the
+            // connection and the memory.
+            return started.decoded();
+        }
         let source = self.source.clone();
         stream::once(async move {
-            let started = match started {
-                Some(started) => started,
-                None => source.start().await?.ok_or_else(message_deleted)?,
-            };
+            let started = source.start().await?.ok_or_else(message_deleted)?;
             Ok::<_, Error>(started.decoded())
         })
         .try_flatten()
@@ -284,23 +289,25 @@ impl Reader {
     }
 
     /// Requests all further bytes with one command if a connection has the folder open. Otherwise
-    /// does nothing.
-    async fn request_rest(&mut self) -> Result<(), Error> {
+    /// does nothing. Returns `false` if the message no longer exists.
+    async fn request_rest(&mut self) -> Result<bool, Error> {
         let mut lease = match mem::take(&mut self.connection) {
             Connection::FolderOpen(lease) => lease,
             other => {
                 self.connection = other;
-                return Ok(());
+                return Ok(true);
             }
         };
         self.acquire_memory().await?;
         let rest = self.position..self.source.section.range.end;
         let uid = message_ref(&self.source.location).uid;
         let session = lease.session().await?;
-        let length = session.selected_folder()?.start_stream(uid, &rest).await?;
-        check_length(length.ok_or_else(message_deleted)?, rest.len())?;
+        let Some(length) = session.selected_folder()?.start_stream(uid, &rest).await? else {
+            return Ok(false);
+        };
+        check_length(length, rest.len())?;
         self.connection = Connection::Streaming(lease);
-        Ok(())
+        Ok(true)
     }
 
     /// Acquires the memory for the next chunk. The caller must have leased a connection. Otherwise
@@ -361,8 +368,8 @@ impl Reader {
         let chunk = self.position..end.min(self.position + bounds::DOWNLOAD_CHUNK);
         let location = Arc::clone(&self.source.location);
         let message = message_ref(&location);
-        if !self.is_client_slow && chunk.end != end {
-            self.request_rest().await?;
+        if !self.is_client_slow && chunk.end != end && !self.request_rest().await? {
+            return Ok(None);
         }
         let (bytes, connection) = match mem::take(&mut self.connection) {
             Connection::None => {

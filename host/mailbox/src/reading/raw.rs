@@ -93,8 +93,8 @@ impl Reader {
             lease,
         );
         let mut content = content.await?;
-        if reads_all {
-            content.request_rest().await?;
+        if reads_all && !content.request_rest().await? {
+            return Ok(None);
         }
         Ok(Some(RawMessage {
             subject,

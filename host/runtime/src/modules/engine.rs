@@ -36,9 +36,11 @@ const TABLES_EACH: u32 = 4;
 const KEEP_RESIDENT: usize = 256 * 1024;
 
 /// The stack size for the functions of a guest, and the stack size of a fiber, in bytes. The stack
-/// of a fiber also contains the host functions.
+/// of a fiber also contains the host functions. An overflow there ends the process, and without
+/// optimizations a search with a sync of the mailbox needs more than 512 KiB. Only the pages that
+/// were used take memory.
 const GUEST_STACK: usize = 512 * 1024;
-const FIBER_STACK: usize = GUEST_STACK + 512 * 1024;
+const FIBER_STACK: usize = GUEST_STACK + 1536 * 1024;
 
 /// Creates the engine with a pool of `sandboxes` entries, and starts its ticker. Compiled
 /// components are cached in the folder `cache_dir`. The key of a cache entry consists of the digest
