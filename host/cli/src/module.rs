@@ -1,11 +1,12 @@
-//! `latchmail module …`: commands that manage the modules of a running service, and a command that
-//! creates a project for a new module.
+//! `latchmail module …`: commands that manage the modules of a running service, and commands for
+//! the project of a module.
 //!
 //! Most commands send a request over the Unix socket of the running service, because only the
-//! service can check whether a change is allowed. `compile` and `new` do not need a running
-//! service. `compile` fills the cache that the service reads when it starts.
+//! service can check whether a change is allowed. `compile`, `new`, `build` and `test` do not need
+//! a running service. `compile` fills the cache that the service reads when it starts.
 
 mod client;
+mod dev;
 mod log;
 mod new;
 mod output;
@@ -19,6 +20,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use clap::Subcommand;
 use http::{Method, StatusCode};
+use latchmail_core::config::{self, EmbeddedModule};
+use latchmail_dev::Project;
 use latchmail_http::admin::LARGEST_COMPONENTS_MIB;
 use latchmail_runtime::modules::{name_of_file, precompile};
 use latchmail_terminal::output::{escape, print_line, print_lines};
@@ -154,16 +157,45 @@ pub enum Command {
         #[arg(long, value_enum, default_value = "rust")]
         language: Language,
     },
+    /// Build the module of a project, and print the path of the component.
+    Build {
+        /// Folder of the project.
+        #[arg(default_value = ".")]
+        folder: PathBuf,
+    },
+    /// Run the tests of a project. The command starts a private service with its own mail servers,
+    /// and installs the module in it. If this machine cannot run the mail servers, only the tests
+    /// without a service run.
+    Test {
+        /// Folder of the project.
+        #[arg(default_value = ".")]
+        folder: PathBuf,
+    },
+    /// Build the module of a project and install it in the running service, now and after each
+    /// change of a file. The command consents to new permissions of the module.
+    Dev {
+        /// Folder of the project.
+        #[arg(default_value = ".")]
+        folder: PathBuf,
+    },
 }
 
-/// Runs a subcommand.
+/// Runs a subcommand. `embedded` are the modules in the program, which the private service of
+/// `test` needs.
 ///
 /// # Errors
 /// Returns an error if the command fails. The error text is one sentence for the operator. A failed
 /// command has changed nothing.
-pub async fn run(service: &ServiceArgs, command: Command) -> anyhow::Result<()> {
-    if let Command::New { name, language } = &command {
-        return new::new(name, *language);
+pub async fn run(
+    service: &ServiceArgs,
+    command: Command,
+    embedded: &'static [EmbeddedModule],
+) -> anyhow::Result<()> {
+    match &command {
+        Command::New { name, language } => return new::new(name, *language),
+        Command::Build { folder } => return build(folder).await,
+        Command::Test { folder } => return test(folder, embedded).await,
+        _ => {}
     }
     let config = service.load_config()?;
     let socket = config.admin.socket;
@@ -175,7 +207,8 @@ pub async fn run(service: &ServiceArgs, command: Command) -> anyhow::Result<()> 
         }
     };
     match command {
-        Command::New { .. } => Ok(()),
+        Command::New { .. } | Command::Build { .. } | Command::Test { .. } => Ok(()),
+        Command::Dev { folder } => dev::run(&socket, &folder).await,
         Command::Compile { files } => compile(&config.cache_dir, &files).await,
         Command::List { json } => {
             let response = send(&socket, Method::GET, "", None).await?;
@@ -235,6 +268,29 @@ pub async fn run(service: &ServiceArgs, command: Command) -> anyhow::Result<()> 
 fn inspections(response: &Value) -> Vec<String> {
     let inspected = response["modules"].as_array().into_iter().flatten();
     inspected.flat_map(output::inspection).collect()
+}
+
+async fn build(folder: &Path) -> anyhow::Result<()> {
+    let project = Project::find(folder).await?;
+    if !project.build().await? {
+        bail!("cannot build {}", project.folder().display());
+    }
+    let components = project.components();
+    print_lines(components.iter().map(|file| file.display().to_string()))
+}
+
+async fn test(folder: &Path, embedded: &'static [EmbeddedModule]) -> anyhow::Result<()> {
+    let options = latchmail_dev::Options {
+        database: None,
+        modules: None,
+        embedded,
+        watch: Vec::new(),
+        environment: config::environment(),
+    };
+    if !Box::pin(latchmail_dev::test(folder, options)).await? {
+        bail!("the tests failed");
+    }
+    Ok(())
 }
 
 async fn compile(cache_dir: &Path, files: &[PathBuf]) -> anyhow::Result<()> {
@@ -360,12 +416,17 @@ fn components(files: &[PathBuf]) -> anyhow::Result<Value> {
     let component = |file: &PathBuf| -> anyhow::Result<Value> {
         let bytes =
             std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
-        let mut component = json!({ "component": STANDARD.encode(bytes) });
-        if let Some(name) = name_of_file(file) {
-            component["name"] = name.into();
-        }
-        Ok(component)
+        Ok(component(&bytes, name_of_file(file)))
     };
     let modules: Vec<Value> = files.iter().map(component).collect::<Result<_, _>>()?;
     Ok(json!({ "modules": modules }))
+}
+
+/// Returns an entry of [`components`]. `name` is the name of a module that has only handlers.
+fn component(bytes: &[u8], name: Option<String>) -> Value {
+    let mut component = json!({ "component": STANDARD.encode(bytes) });
+    if let Some(name) = name {
+        component["name"] = name.into();
+    }
+    component
 }
