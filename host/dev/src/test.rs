@@ -17,14 +17,15 @@ use crate::watch::{Project, Watcher, print_line};
 const RUN_FILE: &str = "LATCHMAIL_RUN_FILE";
 
 /// Builds the module in `folder`, installs it in a private service, and runs the tests of the
-/// project. The environment variable `LATCHMAIL_RUN_FILE` of the tests has the path of the file that
-/// describes the service. Returns whether the tests passed.
+/// project. The environment variable `LATCHMAIL_RUN_FILE` of the tests has the path of the file
+/// that describes the service. Returns whether the tests passed.
 ///
 /// If this machine cannot run the mail servers, prints the reason, and runs the tests without a
 /// service. Then the variable is not set.
 ///
 /// # Errors
-/// Returns an error if the module cannot be built or installed, or if the service cannot be started.
+/// Returns an error if the module cannot be built or installed, or if the service cannot be
+/// started.
 pub async fn test(folder: &Path, mut options: Options) -> anyhow::Result<bool> {
     let project = Project::find(folder).await?;
     if let Err(reason) = check_requirements(&Lookup::Sqlite(PathBuf::new())) {

@@ -124,7 +124,6 @@ async fn a_folder_without_a_project_cannot_be_built() {
 mod long {
     use std::fs::Permissions;
     use std::os::unix::fs::PermissionsExt as _;
-
     use std::process::Stdio;
 
     use latchmail_tests::{Service, modules, wait_until};

@@ -1,5 +1,5 @@
-// The parts of Node.js that the tests use. To use more, install the package `@types/node` and delete
-// this file.
+// The parts of Node.js that the tests use. To use more, install the package `@types/node` and
+// delete this file.
 
 declare module 'node:test' {
   export function test(name: string, run: () => void | Promise<void>): void;

@@ -2,8 +2,8 @@ package runtime
 
 import "unsafe"
 
-// Whether Go can allocate memory. The host calls cabi_realloc before Go has started, for the adapter
-// of WASI.
+// Whether Go can allocate memory. The host calls cabi_realloc before Go has started, for the
+// adapter of WASI.
 var started bool
 
 func init() {
@@ -13,8 +13,9 @@ func init() {
 //go:linkname sbrk runtime.sbrk
 func sbrk(size uintptr) unsafe.Pointer
 
-// Makes the adapter of WASI return the last time instead of reading the clock. The garbage collector
-// reads the clock, but a component must not call the host while the host asks it for memory.
+// Makes the adapter of WASI return the last time instead of reading the clock. The garbage
+// collector reads the clock, but a component must not call the host while the host asks it for
+// memory.
 //
 //go:wasmimport wasi_snapshot_preview1 adapter_monotonic_clock_set_paused
 func pauseClock(paused bool)

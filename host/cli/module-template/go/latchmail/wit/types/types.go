@@ -1,5 +1,5 @@
-// Package types has the generic types of the contract: `option`, `result` and `tuple`. The generated
-// bindings use them.
+// Package types has the generic types of the contract: `option`, `result` and `tuple`. The
+// generated bindings use them.
 package types
 
 // OptionNone and OptionSome are the tags of an Option.
