@@ -40,17 +40,17 @@ impl Project {
         let folder = folder
             .canonicalize()
             .with_context(|| format!("cannot open the folder {}", folder.display()))?;
-        let has = |name: &str| folder.join(name).is_file();
-        let language = if is_crate(&folder) {
-            Language::Rust(Crates::find(&folder).await?)
-        } else if has("package.json") {
-            Language::Javascript
-        } else if has("pyproject.toml") {
-            Language::Python
-        } else if has("go.mod") {
-            Language::Go
-        } else {
-            Language::Rust(Crates::find(&folder).await?)
+        let manifests = [
+            ("package.json", Language::Javascript),
+            ("pyproject.toml", Language::Python),
+            ("go.mod", Language::Go),
+        ];
+        let found = manifests
+            .into_iter()
+            .find(|(manifest, _)| !is_crate(&folder) && folder.join(manifest).is_file());
+        let language = match found {
+            Some((_, language)) => language,
+            None => Language::Rust(Crates::find(&folder).await?),
         };
         Ok(Self { folder, language })
     }
