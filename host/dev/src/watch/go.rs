@@ -23,7 +23,12 @@ const WORLD: &str = "module";
 pub(super) fn build_command(folder: &Path, build: &Path) -> Command {
     let mut command = Command::new("go");
     command
-        .args(["build", "-buildmode=c-shared", "-trimpath", "-buildvcs=false"])
+        .args([
+            "build",
+            "-buildmode=c-shared",
+            "-trimpath",
+            "-buildvcs=false",
+        ])
         // The support package uses an internal function of the Go runtime to allocate memory before
         // the runtime has started.
         .arg("-ldflags=-s -w -checklinkname=0")
