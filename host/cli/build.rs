@@ -1,5 +1,5 @@
 //! Generates lists of the files that `latchmail module new` writes. The lists are compiled into the
-//! program.
+//! program. The files of a project in Go include bindings that are generated from `wit/`.
 
 #![allow(
     clippy::print_stdout,
@@ -11,9 +11,13 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
+use anyhow::Context as _;
+use wit_bindgen_core::Files;
+use wit_bindgen_core::wit_parser::Resolve;
+
 /// The files and folders of a new project for each language. Each pair consists of a path in the
 /// repository and a path in the project.
-const PROJECTS: [(&str, &[(&str, &str)]); 3] = [
+const PROJECTS: [(&str, &[(&str, &str)]); 5] = [
     (
         "rust",
         &[
@@ -43,6 +47,21 @@ const PROJECTS: [(&str, &[(&str, &str)]); 3] = [
         ],
     ),
     (
+        "typescript",
+        &[
+            ("host/cli/module-template/typescript", ""),
+            ("host/cli/module-template/javascript/latchmail", "latchmail"),
+            (
+                "components/examples/aliases-js/latchmail.js",
+                "latchmail/module.js",
+            ),
+            ("scripts/guests/package-lock.json", "package-lock.json"),
+            ("wit", "wit/deps/latchmail-host"),
+            ("LICENSE-APACHE", "latchmail/LICENSE-APACHE"),
+            ("LICENSE-MIT", "latchmail/LICENSE-MIT"),
+        ],
+    ),
+    (
         "python",
         &[
             ("host/cli/module-template/python", ""),
@@ -55,7 +74,38 @@ const PROJECTS: [(&str, &[(&str, &str)]); 3] = [
             ("LICENSE-MIT", "wit/LICENSE-MIT"),
         ],
     ),
+    (
+        GO,
+        &[
+            ("host/cli/module-template/go", ""),
+            ("wit", "wit/deps/latchmail-host"),
+            ("LICENSE-APACHE", "latchmail/LICENSE-APACHE"),
+            ("LICENSE-MIT", "latchmail/LICENSE-MIT"),
+        ],
+    ),
 ];
+
+const GO: &str = "go";
+
+/// The folder of the bindings in a project in Go.
+const GO_BINDINGS: &str = "latchmail/bindings";
+
+/// The world of the bindings in Go: everything that a component can import or export. A component
+/// gets only the imports that it uses, and the exports in its own `wit/world.wit`.
+const GO_WORLD: &str = "package project:module;
+
+world module {
+    include latchmail:host/everything@VERSION;
+    export latchmail:host/handlers@VERSION;
+}
+";
+
+/// The import path of the package with the types and functions that the bindings use, and its path
+/// in a project.
+const GO_SUPPORT: (&str, &str) = (
+    "go.bytecodealliance.org/pkg/wit/",
+    "latchmail.test/{{name}}/latchmail/wit/",
+);
 
 fn main() -> Result<(), Box<dyn Error>> {
     let manifest_dir = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?);
@@ -71,8 +121,43 @@ fn main() -> Result<(), Box<dyn Error>> {
             println!("cargo::rerun-if-changed={}", root.join(from).display());
             add(&mut list, &root.join(from), to)?;
         }
+        if language == GO {
+            let bindings = out.join("go-bindings");
+            generate_go(&root.join("wit"), &bindings).context("cannot generate Go bindings")?;
+            add(&mut list, &bindings, GO_BINDINGS)?;
+        }
         list.push(']');
         fs::write(out.join(format!("{language}.rs")), list)?;
+    }
+    Ok(())
+}
+
+/// Generates Go bindings of the contract in the folder `wit` into the folder `into`. Their import
+/// paths have a placeholder for the name of the module.
+fn generate_go(wit: &Path, into: &Path) -> anyhow::Result<()> {
+    let mut resolve = Resolve::default();
+    let (host, _) = resolve.push_path(wit)?;
+    let version = resolve.packages[host].name.version.as_ref();
+    let version = version.context("the contract has no version")?.to_string();
+    let world = GO_WORLD.replace("VERSION", &version);
+    let project = resolve.push_str("world.wit", &world)?;
+    let world = resolve.select_world(&[project], Some("module"))?;
+    let options = wit_bindgen_go::Opts {
+        // The formatter of Go can be missing.
+        format: wit_bindgen_go::Format::False,
+        pkg_name: Some(format!("latchmail.test/{{{{name}}}}/{GO_BINDINGS}")),
+        ..Default::default()
+    };
+    let mut files = Files::default();
+    options.build().generate(&mut resolve, world, &mut files)?;
+    if into.exists() {
+        fs::remove_dir_all(into)?;
+    }
+    for (name, bytes) in files.iter() {
+        let text = std::str::from_utf8(bytes)?.replace(GO_SUPPORT.0, GO_SUPPORT.1);
+        let file = into.join(format!("{name}.in"));
+        fs::create_dir_all(file.parent().context("a file has no folder")?)?;
+        fs::write(file, text)?;
     }
     Ok(())
 }

@@ -1,12 +1,13 @@
-//! `latchmail module …`: commands that manage the modules of a running service, and a command that
-//! creates a project for a new module.
+//! `latchmail module …`: commands that manage the modules of a running service, and commands for
+//! the project of a module.
 //!
 //! Most commands send a request over the Unix socket of the running service, because only the
-//! service can check whether a change is allowed. `compile` and `new` do not need a running
-//! service. `compile` fills the cache that the service reads when it starts.
+//! service can check whether a change is allowed. `compile`, `new`, `build` and `test` do not need
+//! a running service. `compile` fills the cache that the service reads when it starts.
 
 mod client;
 mod components;
+mod dev;
 mod log;
 mod mount;
 mod new;
@@ -21,6 +22,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use clap::Subcommand;
 use http::{Method, StatusCode};
+use latchmail_core::config::{self, EmbeddedModule};
+use latchmail_dev::Project;
 use latchmail_runtime::manager::compare::{MAX_REQUESTS, MAX_TIME};
 use latchmail_runtime::modules::precompile;
 use latchmail_terminal::output::{escape, print_line, print_lines};
@@ -203,16 +206,45 @@ pub enum Command {
         #[arg(long, value_enum, default_value = "rust")]
         language: Language,
     },
+    /// Build the module of a project, and print the path of the component.
+    Build {
+        /// Folder of the project.
+        #[arg(default_value = ".")]
+        folder: PathBuf,
+    },
+    /// Run the tests of a project. The command starts a private service with its own mail servers,
+    /// and installs the module in it. If this machine cannot run the mail servers, only the tests
+    /// without a service run.
+    Test {
+        /// Folder of the project.
+        #[arg(default_value = ".")]
+        folder: PathBuf,
+    },
+    /// Build the module of a project and install it in the running service, now and after each
+    /// change of a file. The command consents to new permissions of the module.
+    Dev {
+        /// Folder of the project.
+        #[arg(default_value = ".")]
+        folder: PathBuf,
+    },
 }
 
-/// Runs a subcommand.
+/// Runs a subcommand. `embedded` are the modules in the program, which the private service of
+/// `test` needs.
 ///
 /// # Errors
 /// Returns an error if the command fails. The error text is one sentence for the operator. A failed
 /// command has changed nothing.
-pub async fn run(service: &ServiceArgs, command: Command) -> anyhow::Result<()> {
-    if let Command::New { name, language } = &command {
-        return new::new(name, *language);
+pub async fn run(
+    service: &ServiceArgs,
+    command: Command,
+    embedded: &'static [EmbeddedModule],
+) -> anyhow::Result<()> {
+    match &command {
+        Command::New { name, language } => return new::new(name, *language),
+        Command::Build { folder } => return build(folder).await,
+        Command::Test { folder } => return test(folder, embedded).await,
+        _ => {}
     }
     let config = service.load_config()?;
     let socket = config.admin.socket.clone();
@@ -224,7 +256,8 @@ pub async fn run(service: &ServiceArgs, command: Command) -> anyhow::Result<()> 
         }
     };
     match command {
-        Command::New { .. } => Ok(()),
+        Command::New { .. } | Command::Build { .. } | Command::Test { .. } => Ok(()),
+        Command::Dev { folder } => dev::run(&socket, &folder).await,
         Command::Compile { files } => compile(&config.cache_dir, &files).await,
         Command::List { json } => {
             let response = send(&socket, Method::GET, "", None).await?;
@@ -332,6 +365,29 @@ fn check_comparison(response: &Value) -> anyhow::Result<()> {
         (_, 0) => Ok(()),
         (compared, different) => bail!("{different} of {compared} responses differ"),
     }
+}
+
+async fn build(folder: &Path) -> anyhow::Result<()> {
+    let project = Project::find(folder).await?;
+    if !project.build().await? {
+        bail!("cannot build {}", project.folder().display());
+    }
+    let components = project.components();
+    print_lines(components.iter().map(|file| file.display().to_string()))
+}
+
+async fn test(folder: &Path, embedded: &'static [EmbeddedModule]) -> anyhow::Result<()> {
+    let options = latchmail_dev::Options {
+        database: None,
+        modules: None,
+        embedded,
+        watch: Vec::new(),
+        environment: config::environment(),
+    };
+    if !Box::pin(latchmail_dev::test(folder, options)).await? {
+        bail!("the tests failed");
+    }
+    Ok(())
 }
 
 async fn compile(cache_dir: &Path, files: &[PathBuf]) -> anyhow::Result<()> {

@@ -1,5 +1,5 @@
-//! Creates the project of a new module in Rust, JavaScript or Python. The user can build the
-//! project and install the module without changes.
+//! Creates the project of a new module in Rust, TypeScript, JavaScript, Python or Go. The user can
+//! build the project and install the module without changes.
 //!
 //! This program contains the templates, the SDK and the WIT files, so a project does not need this
 //! repository. This code does not build the project and does not connect to a service.
@@ -14,6 +14,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use latchmail_runtime::modules::CONTRACT;
+use serde_json::Value;
 
 pub(crate) use name::Name;
 
@@ -22,7 +23,9 @@ pub(crate) use name::Name;
 type Files = &'static [(&'static str, &'static str)];
 const RUST: Files = include!(concat!(env!("OUT_DIR"), "/rust.rs"));
 const JAVASCRIPT: Files = include!(concat!(env!("OUT_DIR"), "/javascript.rs"));
+const TYPESCRIPT: Files = include!(concat!(env!("OUT_DIR"), "/typescript.rs"));
 const PYTHON: Files = include!(concat!(env!("OUT_DIR"), "/python.rs"));
+const GO: Files = include!(concat!(env!("OUT_DIR"), "/go.rs"));
 const TEMPLATE_SUFFIX: &str = ".in";
 
 /// The language of a project.
@@ -30,10 +33,14 @@ const TEMPLATE_SUFFIX: &str = ".in";
 pub enum Language {
     /// Rust, with the SDK.
     Rust,
+    /// TypeScript, with componentize-js.
+    Typescript,
     /// JavaScript, with componentize-js.
     Javascript,
     /// Python, with componentize-py.
     Python,
+    /// Go, for WASI 0.1 with the adapter of wasmtime.
+    Go,
 }
 
 /// The manifest of the workspace. `LOCK` is the lock file of the workspace. The lock file contains
@@ -54,7 +61,7 @@ impl Language {
                 &["cargo test", "cargo build --release --target wasm32-wasip2"],
                 format!("target/wasm32-wasip2/release/{file}"),
             ),
-            Self::Javascript => (
+            Self::Typescript | Self::Javascript => (
                 &["npm ci --ignore-scripts", "npm test", "npm run build"],
                 format!("build/{file}"),
             ),
@@ -67,14 +74,20 @@ impl Language {
                 ],
                 format!("build/{file}"),
             ),
+            Self::Go => (
+                &["go test ./...", "latchmail module build"],
+                format!("build/{file}"),
+            ),
         }
     }
 
     fn files(self) -> Files {
         match self {
             Self::Rust => RUST,
+            Self::Typescript => TYPESCRIPT,
             Self::Javascript => JAVASCRIPT,
             Self::Python => PYTHON,
+            Self::Go => GO,
         }
     }
 }
@@ -132,6 +145,13 @@ fn files(name: &Name, language: Language) -> anyhow::Result<Vec<(String, String)
         None => ((*path).to_owned(), (*text).to_owned()),
     };
     let mut files: Vec<_> = language.files().iter().map(file).collect();
+    if language == Language::Javascript {
+        for (path, text) in &mut files {
+            if path == NPM_LOCK {
+                *text = without_typescript(text)?;
+            }
+        }
+    }
     if language != Language::Rust {
         return Ok(files);
     }
@@ -144,17 +164,37 @@ fn files(name: &Name, language: Language) -> anyhow::Result<Vec<(String, String)
     Ok(files)
 }
 
+/// The lock file of npm.
+const NPM_LOCK: &str = "package-lock.json";
+
+/// Returns the lock file of npm without the compiler, which only a project in TypeScript needs.
+fn without_typescript(lock: &str) -> anyhow::Result<String> {
+    let mut lock: Value =
+        serde_json::from_str(lock).context("cannot parse the lock file of npm")?;
+    if let Some(packages) = lock["packages"].as_object_mut() {
+        packages.remove("node_modules/typescript");
+        if let Some(project) = packages.get_mut("").and_then(Value::as_object_mut) {
+            project.remove("devDependencies");
+        }
+    }
+    Ok(format!("{lock:#}\n"))
+}
+
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
-
     use super::*;
 
     fn named(name: &str) -> Name {
         name.parse().unwrap()
     }
 
-    const LANGUAGES: [Language; 3] = [Language::Rust, Language::Javascript, Language::Python];
+    const LANGUAGES: [Language; 5] = [
+        Language::Rust,
+        Language::Typescript,
+        Language::Javascript,
+        Language::Python,
+        Language::Go,
+    ];
 
     fn text(language: Language, path: &str) -> String {
         let files = files(&named("my-notes"), language).unwrap();
@@ -188,11 +228,20 @@ mod tests {
     fn projects_use_the_tested_versions_of_the_tools() {
         let tested: Value =
             serde_json::from_str(include_str!("../../../scripts/guests/package.json")).unwrap();
-        let project: Value =
-            serde_json::from_str(&text(Language::Javascript, "package.json")).unwrap();
+        let json =
+            |language, path| -> Value { serde_json::from_str(&text(language, path)).unwrap() };
+        let javascript = json(Language::Javascript, "package.json");
+        let typescript = json(Language::Typescript, "package.json");
         for key in ["dependencies", "overrides"] {
-            assert_eq!(project[key], tested[key]);
+            assert_eq!(javascript[key], tested[key]);
+            assert_eq!(typescript[key], tested[key]);
         }
+        assert_eq!(typescript["devDependencies"], tested["devDependencies"]);
+        let lock = json(Language::Typescript, NPM_LOCK);
+        assert!(lock["packages"]["node_modules/typescript"].is_object());
+        let lock = json(Language::Javascript, NPM_LOCK);
+        assert!(lock["packages"]["node_modules/typescript"].is_null());
+        assert!(lock["packages"][""]["devDependencies"].is_null());
         let tested = include_str!("../../../scripts/guests/requirements.txt");
         let project = text(Language::Python, "requirements.txt");
         assert!(tested.contains(project.trim()), "{project}");
@@ -214,6 +263,21 @@ mod tests {
                 assert!(!text.contains("workspace = true"), "{path}: {text}");
             }
         }
+    }
+
+    #[test]
+    fn a_project_in_go_contains_bindings_that_belong_to_it() {
+        let exports = text(
+            Language::Go,
+            "latchmail/bindings/wit_exports/wit_exports.go",
+        );
+        assert!(exports.contains("//go:wasmexport latchmail:host/handlers@"));
+        assert!(exports.contains("\"latchmail.test/my-notes/latchmail/wit/types\""));
+        assert!(!exports.contains("bytecodealliance.org"), "{exports}");
+        assert_eq!(
+            text(Language::Go, "go.mod"),
+            "module latchmail.test/my-notes\n\ngo 1.25\n"
+        );
     }
 
     #[test]

@@ -28,7 +28,8 @@ pub(crate) struct RunFile {
     /// The URL of the operator's page.
     pub(crate) operator_page: String,
     demo: DemoAccount,
-    modules: PathBuf,
+    /// The folder of the built modules. `None` for the modules in the program.
+    modules: Option<PathBuf>,
 }
 
 impl RunFile {
@@ -41,7 +42,7 @@ impl RunFile {
         operator_page: &str,
         stack: &LocalServers,
         demo: &DemoAccount,
-        modules: &Path,
+        modules: Option<&Path>,
     ) -> anyhow::Result<Self> {
         let file = Self {
             path: state.join(NAME),
@@ -53,10 +54,15 @@ impl RunFile {
             lmtp: stack.lmtp.to_string(),
             operator_page: operator_page.into(),
             demo: demo.clone(),
-            modules: modules.into(),
+            modules: modules.map(Into::into),
         };
         write_atomically(&file.path, &serde_json::to_string_pretty(&file)?)?;
         Ok(file)
+    }
+
+    /// Returns the path of the file.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     pub(crate) fn remove(&self) {

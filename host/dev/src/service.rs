@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow, bail};
 use latchmail_core::clock::Clock;
-use latchmail_core::config::{BUILT_IN, Config, LocalFrom, STATE_FILE};
+use latchmail_core::config::{BUILT_IN, Config, EmbeddedModule, LocalFrom, STATE_FILE};
 use latchmail_core::logging;
 use latchmail_directory::Directory;
 use latchmail_mailserver::{LocalServers, Lookup, MilterOptions};
@@ -19,7 +19,7 @@ use crate::demo::{self, DemoAccount, DevAdministrator};
 use crate::run_file::RunFile;
 use crate::settings::{self, MailServers};
 use crate::state;
-use crate::watch::Watcher;
+use crate::watch::{self, Watcher};
 
 /// The options from the command line and the environment.
 #[derive(Clone, Debug)]
@@ -28,20 +28,23 @@ pub struct Options {
     /// state folder.
     pub database: Option<String>,
     /// The folder of the built modules. The default is `$LATCHMAIL_MODULES`. If the variable is not
-    /// set, the default is the folder `modules` next to the program's folder.
+    /// set, the default is the modules in the program, or the folder `modules` next to the
+    /// program's folder if the program contains no modules.
     pub modules: Option<PathBuf>,
-    /// Folders with the sources of modules. When a source changes, the modules are rebuilt and
-    /// installed. Each folder is a crate or contains crates.
+    /// The modules in the program.
+    pub embedded: &'static [EmbeddedModule],
+    /// Folders with the sources of modules ([`Project::find`](crate::Project::find)). When a source
+    /// changes, the modules are rebuilt and installed.
     pub watch: Vec<PathBuf>,
     /// The environment variables of the process.
     pub environment: HashMap<String, String>,
 }
 
 /// The running service and its mail servers.
-struct Service {
+pub(crate) struct Service {
     stack: LocalServers,
-    running: Running,
-    run_file: RunFile,
+    pub(crate) running: Running,
+    pub(crate) run_file: RunFile,
     demo: DemoAccount,
     administrator: DevAdministrator,
 }
@@ -61,7 +64,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let started = async {
         let mut watcher = Watcher::new(&options.watch).await?;
         let service = Box::pin(Service::start(&options, &state)).await?;
-        watcher.build_outdated(&service.running.app).await?;
+        service.build_outdated(&mut watcher).await?;
         Ok::<_, anyhow::Error>((service, watcher))
     };
     let (service, watcher) = tokio::select! {
@@ -72,16 +75,18 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let code = service.administrator.code(&service.running.app)?;
     let printed = service.print_examples(&code, &mut std::io::stdout());
     if printed.is_ok() {
+        let app = Arc::clone(&service.running.app);
+        let install = async |bytes, name| watch::install(&app, bytes, name).await;
         tokio::select! {
             () = wait_for_signal(&mut interrupt, &mut terminate) => {}
-            () = watcher.run(Arc::clone(&service.running.app)) => {}
+            () = watcher.run(install) => {}
         }
     }
     service.stop().await?;
     printed.context("cannot write to standard output")
 }
 
-async fn wait_for_signal(interrupt: &mut Signal, terminate: &mut Signal) {
+pub(crate) async fn wait_for_signal(interrupt: &mut Signal, terminate: &mut Signal) {
     tokio::select! {
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
@@ -89,11 +94,11 @@ async fn wait_for_signal(interrupt: &mut Signal, terminate: &mut Signal) {
 }
 
 impl Service {
-    async fn start(options: &Options, state: &Path) -> anyhow::Result<Self> {
+    pub(crate) async fn start(options: &Options, state: &Path) -> anyhow::Result<Self> {
         let modules = modules_folder(options)?;
         let mail = state::mail_folder(state)?;
         let toml = |database: Option<&str>, servers: Option<&MailServers>| {
-            settings::to_toml(state, &mail, &modules, database, servers)
+            settings::to_toml(state, &mail, modules.as_deref(), database, servers)
         };
         let parse = |servers: Option<&MailServers>| {
             Config::parse(
@@ -134,12 +139,23 @@ impl Service {
         let stored = toml(Some(&database.url), Some(&servers));
         state::write_atomically(&file, &settings::with_listen(listen, &stored))?;
         config.file = Some(file);
+        if modules.is_none() {
+            config = config.with_embedded(options.embedded);
+        }
         let (base_url, auth_url) = (config.base_url(), config.auth_url());
         let running = latchmail_service::start(config, Clock::system()).await?;
         let demo = demo::ensure_account(&running.app.auth, state).await?;
         let administrator = demo::ensure_administrator(&running.app, state).await?;
         let page = operator_page(&running);
-        let run_file = RunFile::write(state, &base_url, &auth_url, &page, &stack, &demo, &modules)?;
+        let run_file = RunFile::write(
+            state,
+            &base_url,
+            &auth_url,
+            &page,
+            &stack,
+            &demo,
+            modules.as_deref(),
+        )?;
         Ok(Self {
             stack,
             running,
@@ -149,7 +165,18 @@ impl Service {
         })
     }
 
-    async fn stop(self) -> anyhow::Result<()> {
+    /// Builds and installs the watched modules that the service does not use yet.
+    pub(crate) async fn build_outdated(&self, watcher: &mut Watcher) -> anyhow::Result<()> {
+        let app = &self.running.app;
+        let serves = |digest: &str| {
+            let serving = app.module_manager.serving();
+            serving.iter().any(|module| module.digest() == digest)
+        };
+        let install = async |bytes, name| watch::install(app, bytes, name).await;
+        watcher.build_outdated(serves, install).await
+    }
+
+    pub(crate) async fn stop(self) -> anyhow::Result<()> {
         self.run_file.remove();
         self.running.stop().await;
         self.stack.stop().await
@@ -236,7 +263,8 @@ fn milter(config: &Config) -> anyhow::Result<MilterOptions> {
     })
 }
 
-fn modules_folder(options: &Options) -> anyhow::Result<PathBuf> {
+/// Returns the folder of the built modules, or `None` for the modules in the program.
+fn modules_folder(options: &Options) -> anyhow::Result<Option<PathBuf>> {
     let configured = options.modules.clone().or_else(|| {
         let value = options.environment.get("LATCHMAIL_MODULES")?;
         (!value.is_empty()).then(|| PathBuf::from(value))
@@ -244,6 +272,7 @@ fn modules_folder(options: &Options) -> anyhow::Result<PathBuf> {
     // The path of the program is <target>/debug/latchmail. The modules are in <target>/modules.
     let folder = match configured {
         Some(folder) => folder,
+        None if !options.embedded.is_empty() => return Ok(None),
         None => std::env::current_exe()?
             .ancestors()
             .nth(2)
@@ -259,7 +288,7 @@ fn modules_folder(options: &Options) -> anyhow::Result<PathBuf> {
             );
         }
     }
-    Ok(std::path::absolute(folder)?)
+    Ok(Some(std::path::absolute(folder)?))
 }
 
 /// Returns the address and the port on which the service will listen. If the configured port is 0,

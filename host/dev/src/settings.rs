@@ -20,12 +20,13 @@ pub(crate) struct MailServers {
     pub(crate) notices_url: PathBuf,
 }
 
-/// Returns the configuration as TOML text. If `servers` is `None`, the configuration does not
+/// Returns the configuration as TOML text. If `modules` is `None`, the configuration does not
+/// contain sections for the built-in modules. If `servers` is `None`, the configuration does not
 /// contain the addresses of the mail servers.
 pub(crate) fn to_toml(
     state: &Path,
     mail: &Path,
-    modules: &Path,
+    modules: Option<&Path>,
     database: Option<&str>,
     servers: Option<&MailServers>,
 ) -> String {
@@ -35,15 +36,20 @@ pub(crate) fn to_toml(
         Into::into,
     );
     let list = |items: &[&str]| serde_json::json!(items).to_string();
-    let sections = BUILT_IN.map(|module| {
-        format!(
-            "[modules.{name}]\nsource = {source}\ngrants = {grants}\npaths = {paths}\n",
-            name = module.name,
-            source = file(modules, &module.file_name()),
-            grants = list(module.grants),
-            paths = list(module.paths),
-        )
-    });
+    let section = |folder: &Path| {
+        BUILT_IN
+            .map(|module| {
+                format!(
+                    "[modules.{name}]\nsource = {source}\ngrants = {grants}\npaths = {paths}\n",
+                    name = module.name,
+                    source = file(folder, &module.file_name()),
+                    grants = list(module.grants),
+                    paths = list(module.paths),
+                )
+            })
+            .join("\n")
+    };
+    let sections = modules.map(section).unwrap_or_default();
     let mut text = format!(
         "key_file = {key}
 cache_dir = {cache}
@@ -76,7 +82,6 @@ domains = [\"latchmail.test\", \"example.test\"]
         cache = file(state, "cache"),
         url = toml_string(&url),
         mailserver = file(mail, "mailserver/mailserver.db"),
-        sections = sections.join("\n"),
     );
     if let Some(servers) = servers {
         text = format!(
@@ -143,7 +148,7 @@ mod tests {
         let text = to_toml(
             state,
             Path::new("/tmp/m"),
-            Path::new("/m"),
+            Some(Path::new("/m")),
             None,
             Some(&servers),
         );
@@ -176,7 +181,13 @@ mod tests {
     #[test]
     fn the_stored_configuration_contains_the_listen_address() {
         let folder = Path::new("/s");
-        let text = to_toml(folder, folder, folder, Some("sqlite:/elsewhere.db"), None);
+        let text = to_toml(
+            folder,
+            folder,
+            Some(folder),
+            Some("sqlite:/elsewhere.db"),
+            None,
+        );
         let stored = with_listen(SocketAddr::from(([127, 0, 0, 1], 8123)), &text);
         let config = Config::parse(&stored, "test", HashMap::new()).unwrap();
         assert_eq!(config.base_url(), "http://127.0.0.1:8123");
@@ -188,7 +199,7 @@ mod tests {
         let text = to_toml(
             Path::new("/s"),
             Path::new("/m"),
-            Path::new("/m"),
+            None,
             Some("postgres://localhost/d"),
             None,
         );

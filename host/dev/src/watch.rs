@@ -1,15 +1,14 @@
-//! Watches the sources of modules. When a source changes, rebuilds the modules with cargo, and
-//! installs the new versions in the running service.
+//! Watches the sources of modules. When a source changes, rebuilds the modules, and installs the
+//! new versions in the running service.
 //!
 //! If a build fails, the compiler prints the reason, and the service continues to use the current
 //! version. [`latchmail_runtime::manager`] implements the installation.
 //!
-//! This program polls the files twice a second. The crate `notify` is not used, because `notify`
-//! misses changes on NFS and behind symbolic links.
-//!
-//! This program parses the output of `cargo metadata` itself. The crate `cargo_metadata` would
-//! enable the feature `unbounded_depth` of `serde_json` for the whole program.
+//! This program polls the files several times a second. The crate `notify` is not used, because
+//! `notify` misses changes on NFS and behind symbolic links.
 
+mod crates;
+mod go;
 mod project;
 mod snapshot;
 
@@ -25,15 +24,15 @@ use latchmail_runtime::manager::NewComponent;
 use latchmail_runtime::modules::{digest, name_of_file};
 use tokio::time::sleep;
 
-use project::Project;
+pub use project::Project;
 use snapshot::Snapshot;
 
 /// The polling interval. A build starts only after no file has changed for one interval, because an
 /// editor can save several files in quick succession.
-const INTERVAL: Duration = Duration::from_millis(500);
+const INTERVAL: Duration = Duration::from_millis(200);
 
 /// The watched projects, the last snapshot of their sources, and the digests of their components.
-pub(crate) struct Watcher {
+pub struct Watcher {
     projects: Vec<Project>,
     snapshot: Snapshot,
     digests: Digests,
@@ -65,12 +64,11 @@ impl Digests {
 }
 
 impl Watcher {
-    /// Finds the modules in these folders without building the modules. Each folder is a crate or
-    /// contains crates.
+    /// Finds the modules in these folders without building the modules ([`Project::find`]).
     ///
     /// # Errors
     /// Returns an error if a folder contains no module.
-    pub(crate) async fn new(folders: &[PathBuf]) -> anyhow::Result<Self> {
+    pub async fn new(folders: &[PathBuf]) -> anyhow::Result<Self> {
         let mut projects = Vec::with_capacity(folders.len());
         for folder in folders {
             projects.push(Project::find(folder).await?);
@@ -90,18 +88,24 @@ impl Watcher {
     }
 
     /// Builds and installs each project with an outdated component. A component is outdated if the
-    /// service does not use its recorded version.
+    /// service does not use its recorded version. `serves` returns whether the service uses the
+    /// component with a digest, and `install` installs a component and returns its name and version
+    /// ([`name_of_file`] is its second argument).
     ///
     /// # Errors
     /// Returns an error if a component cannot be built or installed.
-    pub(crate) async fn build_outdated(&mut self, app: &Arc<App>) -> anyhow::Result<()> {
+    pub async fn build_outdated(
+        &mut self,
+        serves: impl Fn(&str) -> bool,
+        install: impl AsyncFn(Vec<u8>, Option<String>) -> anyhow::Result<String>,
+    ) -> anyhow::Result<()> {
         for project in &self.projects {
-            let serves = |component: &PathBuf| {
+            let current = |component: &PathBuf| {
                 let known = self.digests.0.get(component);
-                let serving = app.module_manager.serving();
-                known.is_some_and(|known| serving.iter().any(|module| module.digest() == known))
+                known.is_some_and(|known| serves(known))
             };
-            if project.components().iter().all(serves) {
+            let components = project.components();
+            if !components.is_empty() && components.iter().all(current) {
                 continue;
             }
             if !project.build().await? {
@@ -111,7 +115,8 @@ impl Watcher {
                 let bytes = std::fs::read(&component)
                     .with_context(|| format!("cannot read {}", component.display()))?;
                 let new = digest(&bytes);
-                install(app, bytes, name_of_file(&component)).await?;
+                let installed = install(bytes, name_of_file(&component)).await?;
+                print_line(&format!("installed {installed}"));
                 self.digests.0.insert(component, new);
             }
         }
@@ -119,7 +124,11 @@ impl Watcher {
     }
 
     /// Rebuilds and installs the modules after each change. Runs until the task is cancelled.
-    pub(crate) async fn run(mut self, app: Arc<App>) {
+    /// `install` is the same as for [`Watcher::build_outdated`].
+    pub async fn run(
+        mut self,
+        install: impl AsyncFn(Vec<u8>, Option<String>) -> anyhow::Result<String>,
+    ) {
         if self.projects.is_empty() {
             std::future::pending::<()>().await;
         }
@@ -145,7 +154,7 @@ impl Watcher {
                     let Ok(bytes) = std::fs::read(&component) else {
                         continue;
                     };
-                    let installed = async |bytes, name| install(&app, bytes, name).await;
+                    let installed = async |bytes, name| install(bytes, name).await;
                     match self
                         .digests
                         .install_if_changed(component, bytes, installed)
@@ -185,7 +194,13 @@ impl Watcher {
     }
 
     fn take_snapshot(&self) -> Snapshot {
-        Snapshot::of(self.projects.iter().flat_map(Project::sources))
+        Snapshot::of(
+            &self
+                .projects
+                .iter()
+                .flat_map(Project::sources)
+                .collect::<Vec<_>>(),
+        )
     }
 
     fn components(&self) -> Vec<PathBuf> {
@@ -193,9 +208,10 @@ impl Watcher {
     }
 }
 
-/// Installs a component, with consent to all new permissions. `name` is the name of a module that
-/// has only handlers. Returns the names and the versions of the installed modules.
-async fn install(
+/// Installs a component in the service of this process, with consent to all new permissions. `name`
+/// is the name of a module that has only handlers. Returns the names and the versions of the
+/// installed modules.
+pub(crate) async fn install(
     app: &Arc<App>,
     component: Vec<u8>,
     name: Option<String>,
@@ -217,7 +233,7 @@ async fn install(
 }
 
 /// Prints a line to standard error. Errors are ignored, because the terminal can be closed.
-fn print_line(line: &str) {
+pub(crate) fn print_line(line: &str) {
     use std::io::Write as _;
     let _ = writeln!(std::io::stderr(), "latchmail: {line}");
 }

@@ -72,12 +72,12 @@ enum Command {
         /// standard input.
         #[arg(long, value_name = "FILE")]
         database_file: Option<PathBuf>,
-        /// The folder of the built modules. Default: `$LATCHMAIL_MODULES`, or the folder of the
-        /// build.
+        /// The folder of the built modules. Default: `$LATCHMAIL_MODULES`, or the modules in the
+        /// program, or the folder of the build.
         #[arg(long, value_name = "DIR")]
         modules: Option<PathBuf>,
-        /// A folder with the source of modules: a crate, or a folder of crates. Modules are built
-        /// and replaced when a file is saved. Can be repeated.
+        /// A folder with the source of modules: a project of `latchmail module new`, a crate, or a
+        /// folder of crates. Modules are built and replaced when a file is saved. Can be repeated.
         #[arg(long, value_name = "DIR")]
         watch: Vec<PathBuf>,
     },
@@ -262,7 +262,7 @@ fn run(command: Command) -> anyhow::Result<()> {
             Command::Domain { service, command } => domain::run(&service, command).await,
             Command::Client { service, command } => client::run(&service, command).await,
             Command::Key { service, command } => key::run(&service, command).await,
-            Command::Module { service, command } => module::run(&service, command).await,
+            Command::Module { service, command } => module::run(&service, command, EMBEDDED).await,
             Command::Doctor { service, json } => doctor::run(&service, json).await,
             Command::Backup { service, args } => backup::run(&service, &args).await,
             Command::Restore { service, args } => restore::run(&service, &args).await,
@@ -285,6 +285,7 @@ fn run(command: Command) -> anyhow::Result<()> {
                 Box::pin(latchmail_dev::run(latchmail_dev::Options {
                     database,
                     modules,
+                    embedded: EMBEDDED,
                     watch,
                     environment,
                 }))

@@ -24,4 +24,5 @@ pub use milter::MilterOptions;
 pub use pinned::Pinned;
 pub use ports::free_port;
 pub use private_file::write_private;
+pub use requirements::check as check_requirements;
 pub use template::fill;

@@ -41,7 +41,7 @@ const POSTGRES: [(&str, &str); 2] = [
 /// # Errors
 /// Returns an error if a requirement is missing. The error contains the missing requirement and the
 /// way to install it.
-pub(crate) fn check(lookup: &Lookup) -> anyhow::Result<()> {
+pub fn check(lookup: &Lookup) -> anyhow::Result<()> {
     let database_files = match lookup {
         Lookup::Sqlite(_) => SQLITE,
         Lookup::Postgres(_) => POSTGRES,

@@ -117,7 +117,7 @@ pub(super) fn artifact(
 }
 
 /// Returns the element of `modules` for a component that does not come from a registry.
-fn element(component: &[u8], name: Option<&str>, mount: Option<&Mount>) -> Value {
+pub(super) fn element(component: &[u8], name: Option<&str>, mount: Option<&Mount>) -> Value {
     let component = match mount {
         Some(mount) => STANDARD.encode(mount.add_to(component)),
         None => STANDARD.encode(component),

@@ -1,228 +1,167 @@
-//! Finds and builds the modules of a cargo project. A project is a crate, or a folder with crates
-//! of one workspace. `cargo metadata` reports the structure of the project.
+//! Finds, builds and tests the modules of a folder, in each language of `latchmail module new`.
+//!
+//! A crate, or a folder with crates, is built with cargo. A project in another language has one
+//! module. Its own build writes the component to the folder `build`.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use anyhow::{Context as _, bail};
-use serde::Deserialize;
 use tokio::process::Command;
 
-const TARGET: &str = "wasm32-wasip2";
+use super::crates::{Crates, is_crate};
+use super::go;
 
-/// A build profile for release builds of modules. If a workspace defines this profile, its
-/// `.cargo/config.toml` also optimizes `dev` builds of modules.
-///
-/// For such a workspace, this program uses the profile `dev`, because a `dev` build takes less
-/// time. Otherwise this program uses the profile `release`.
-const OWN_PROFILE: &str = "component";
+/// The folder of a project to which its build writes the component.
+const BUILD: &str = "build";
 
-/// The modules of a folder. Cargo builds the modules together.
+/// The modules of a folder.
 #[derive(Debug)]
-pub(super) struct Project {
+pub struct Project {
     folder: PathBuf,
-    /// The path of the manifest of one crate. From this manifest, cargo finds the workspace.
-    manifest: PathBuf,
-    packages: Vec<String>,
-    components: Vec<PathBuf>,
-    sources: Vec<PathBuf>,
-    profile: &'static str,
+    language: Language,
 }
 
-#[derive(Deserialize)]
-struct Metadata {
-    packages: Vec<Package>,
-    target_directory: PathBuf,
-    workspace_root: PathBuf,
-}
-
-#[derive(Deserialize)]
-struct Package {
-    name: String,
-    manifest_path: PathBuf,
-    dependencies: Vec<Dependency>,
-    targets: Vec<Target>,
-}
-
-#[derive(Deserialize)]
-struct Dependency {
-    path: Option<PathBuf>,
-}
-
-#[derive(Deserialize)]
-struct Target {
-    name: String,
-    kind: Vec<String>,
-}
-
-impl Package {
-    fn folder(&self) -> &Path {
-        self.manifest_path.parent().unwrap_or(Path::new("/"))
-    }
-
-    /// Returns the name of the library that is compiled to a component, or `None` if the crate has
-    /// no such library.
-    fn component(&self) -> Option<&str> {
-        let cdylib = |target: &&Target| target.kind.iter().any(|kind| kind == "cdylib");
-        let target = self.targets.iter().find(cdylib)?;
-        Some(&target.name)
-    }
+#[derive(Debug)]
+enum Language {
+    Rust(Crates),
+    /// JavaScript, and TypeScript that is compiled to JavaScript.
+    Javascript,
+    Python,
+    Go,
 }
 
 impl Project {
     /// Finds the modules in a folder.
     ///
     /// # Errors
-    /// Returns an error if the folder contains no module, or if cargo cannot read the project.
-    pub(super) async fn find(folder: &Path) -> anyhow::Result<Self> {
+    /// Returns an error if the folder contains no module, or if cargo cannot read a crate.
+    pub async fn find(folder: &Path) -> anyhow::Result<Self> {
         let folder = folder
             .canonicalize()
             .with_context(|| format!("cannot open the folder {}", folder.display()))?;
-        let crates: Vec<PathBuf> = if is_crate(&folder) {
-            vec![folder.clone()]
-        } else {
-            let entries = std::fs::read_dir(&folder)?.flatten();
-            entries.map(|e| e.path()).filter(|p| is_crate(p)).collect()
+        let manifests = [
+            ("package.json", Language::Javascript),
+            ("pyproject.toml", Language::Python),
+            ("go.mod", Language::Go),
+        ];
+        let found = manifests
+            .into_iter()
+            .find(|(manifest, _)| !is_crate(&folder) && folder.join(manifest).is_file());
+        let language = match found {
+            Some((_, language)) => language,
+            None => Language::Rust(Crates::find(&folder).await?),
         };
-        let Some(first) = crates.first() else {
-            bail!("{} is not a crate and contains none", folder.display());
-        };
-        let manifest = first.join("Cargo.toml");
-        let metadata = metadata(&manifest).await?;
-        let by_folder: BTreeMap<&Path, &Package> =
-            metadata.packages.iter().map(|p| (p.folder(), p)).collect();
-        let modules: Vec<&Package> = crates
-            .iter()
-            .filter_map(|folder| by_folder.get(folder.as_path()).copied())
-            .filter(|package| package.component().is_some())
-            .collect();
-        if modules.is_empty() {
-            bail!(
-                "{} contains no module: none of its crates has the crate type `cdylib`",
-                folder.display()
-            );
-        }
-        let root = std::fs::read_to_string(metadata.workspace_root.join("Cargo.toml"));
-        let own = root.is_ok_and(|text| text.contains(&format!("[profile.{OWN_PROFILE}]")));
-        let (profile, folder_of_profile) = if own {
-            ("dev", "debug")
-        } else {
-            ("release", "release")
-        };
-        let built = metadata
-            .target_directory
-            .join(TARGET)
-            .join(folder_of_profile);
-        let component = |package: &&Package| {
-            package
-                .component()
-                .map(|name| built.join(format!("{name}.wasm")))
-        };
-        Ok(Self {
-            packages: modules.iter().map(|package| package.name.clone()).collect(),
-            components: modules.iter().filter_map(component).collect(),
-            sources: sources(&modules, &by_folder),
-            folder,
-            manifest,
-            profile,
-        })
+        Ok(Self { folder, language })
     }
 
-    pub(super) fn folder(&self) -> &Path {
+    /// Returns the absolute path of the folder.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Returns the source folders of the modules.
-    pub(super) fn sources(&self) -> impl Iterator<Item = &Path> {
-        self.sources.iter().map(PathBuf::as_path)
+    /// Returns the files and folders with the sources of the modules.
+    pub(super) fn sources(&self) -> Vec<PathBuf> {
+        if let Language::Rust(crates) = &self.language {
+            return crates.sources();
+        }
+        let entries = std::fs::read_dir(&self.folder).into_iter().flatten();
+        let names = entries.flatten().map(|entry| entry.file_name());
+        let sources = names.filter(|name| {
+            name != BUILD && name != "node_modules" && !name.to_string_lossy().starts_with('.')
+        });
+        sources.map(|name| self.folder.join(name)).collect()
     }
 
-    /// Returns the component files that the build writes.
-    pub(super) fn components(&self) -> Vec<PathBuf> {
-        self.components.clone()
+    /// Returns the component files that the last build wrote. In Rust, they include the files that
+    /// the next build will write.
+    #[must_use]
+    pub fn components(&self) -> Vec<PathBuf> {
+        if let Language::Rust(crates) = &self.language {
+            return crates.components();
+        }
+        let entries = std::fs::read_dir(self.folder.join(BUILD));
+        let files = entries.into_iter().flatten().flatten();
+        let files = files.map(|entry| entry.path());
+        files
+            .filter(|file| {
+                file.extension()
+                    .is_some_and(|extension| extension == "wasm")
+            })
+            .collect()
     }
 
     /// Builds the modules and returns whether the build succeeded. The compiler prints its own
     /// messages.
     ///
     /// # Errors
-    /// Returns an error if cargo cannot be run.
-    pub(super) async fn build(&self) -> anyhow::Result<bool> {
-        let mut command = Command::new("cargo");
+    /// Returns an error if a tool cannot be run, or if a module in Go cannot be converted to a
+    /// component.
+    pub async fn build(&self) -> anyhow::Result<bool> {
+        let build = self.folder.join(BUILD);
+        let command = match &self.language {
+            Language::Rust(crates) => crates.build_command(),
+            Language::Javascript => self.command("npm", &["run", "--silent", "build"]),
+            Language::Python => self.command(&self.python(), &["build.py"]),
+            Language::Go => {
+                std::fs::create_dir_all(&build)
+                    .with_context(|| format!("cannot create {}", build.display()))?;
+                go::build_command(&self.folder, &build)
+            }
+        };
+        let built = succeeds(command).await?;
+        if built && matches!(self.language, Language::Go) {
+            go::write_component(&self.folder, &build).await?;
+        }
+        Ok(built)
+    }
+
+    /// Runs the tests of the modules with these environment variables, and returns whether the
+    /// tests passed. The tests print their own messages.
+    ///
+    /// # Errors
+    /// Returns an error if the tests cannot be run.
+    pub(crate) async fn test(&self, environment: &[(&str, &Path)]) -> anyhow::Result<bool> {
+        let mut command = match &self.language {
+            Language::Rust(_) => self.command("cargo", &["test", "--quiet"]),
+            Language::Javascript => self.command("npm", &["test", "--silent"]),
+            Language::Python => self.command(&self.python(), &["-m", "unittest"]),
+            // `-count=1` runs the tests although nothing has changed since the last time.
+            Language::Go => self.command("go", &["test", "-count=1", "./..."]),
+        };
+        command.envs(environment.iter().copied());
+        succeeds(command).await
+    }
+
+    fn command(&self, program: &str, arguments: &[&str]) -> Command {
+        let mut command = Command::new(program);
+        command.args(arguments).current_dir(&self.folder);
         command
-            .args([
-                "build",
-                "--quiet",
-                "--target",
-                TARGET,
-                "--profile",
-                self.profile,
-            ])
-            .arg("--manifest-path")
-            .arg(&self.manifest)
-            // Cargo finds the toolchain and the settings of the project in the working directory.
-            .current_dir(&self.folder);
-        for package in &self.packages {
-            command.args(["--package", package]);
-        }
-        let status = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .kill_on_drop(true)
-            .status()
-            .await
-            .context("cannot run cargo")?;
-        Ok(status.success())
+    }
+
+    /// Returns the interpreter in the virtual environment of the project.
+    fn python(&self) -> String {
+        let python = self.folder.join(".venv/bin/python");
+        python.to_string_lossy().into_owned()
     }
 }
 
-/// Returns the folders of the modules, and the folders of their local dependencies.
-fn sources(modules: &[&Package], by_folder: &BTreeMap<&Path, &Package>) -> Vec<PathBuf> {
-    let mut folders: BTreeSet<PathBuf> = BTreeSet::new();
-    let mut pending: Vec<PathBuf> = modules.iter().map(|m| m.folder().to_owned()).collect();
-    while let Some(folder) = pending.pop() {
-        if let Some(package) = by_folder.get(folder.as_path()) {
-            pending.extend(
-                package
-                    .dependencies
-                    .iter()
-                    .filter_map(|dependency| dependency.path.clone())
-                    .filter(|path| !folders.contains(path)),
-            );
-        }
-        folders.insert(folder);
-    }
-    folders.into_iter().collect()
-}
-
-fn is_crate(folder: &Path) -> bool {
-    folder.join("Cargo.toml").is_file()
-}
-
-async fn metadata(manifest: &Path) -> anyhow::Result<Metadata> {
-    let output = Command::new("cargo")
-        .args([
-            "metadata",
-            "--format-version",
-            "1",
-            "--no-deps",
-            "--manifest-path",
-        ])
-        .arg(manifest)
-        .current_dir(manifest.parent().unwrap_or(Path::new("/")))
+/// Runs a command to its end, and returns whether the command succeeded. Dropping the future ends
+/// the command.
+async fn succeeds(mut command: Command) -> anyhow::Result<bool> {
+    let status = command
         .stdin(Stdio::null())
+        // Standard output is for the output of the calling command.
+        .stdout(std::io::stderr())
         .kill_on_drop(true)
-        .output()
-        .await
-        .context("cannot run cargo, which builds the modules")?;
-    if !output.status.success() {
-        let message = String::from_utf8_lossy(&output.stderr);
-        bail!(
-            "cargo cannot read {}: {}",
-            manifest.display(),
-            message.trim()
-        );
+        .status()
+        .await;
+    match status {
+        Ok(status) => Ok(status.success()),
+        Err(error) => bail!(
+            "cannot run {}: {error}; README.md of the project lists the needed tools",
+            command.as_std().get_program().display()
+        ),
     }
-    serde_json::from_slice(&output.stdout).context("cannot parse the output of `cargo metadata`")
 }

@@ -7,21 +7,34 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 /// The names of folders that contain build output or downloaded packages instead of sources.
-const EXCLUDED_FOLDERS: [&str; 2] = ["target", "node_modules"];
+const EXCLUDED_FOLDERS: [&str; 3] = ["target", "node_modules", "__pycache__"];
 
 /// The modification time and the length of each file, by path.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Snapshot(BTreeMap<PathBuf, (SystemTime, u64)>);
 
 impl Snapshot {
-    /// Records all files in these folders. Hidden files, excluded folders and unreadable files are
-    /// skipped.
-    pub(super) fn of<'a>(folders: impl Iterator<Item = &'a Path>) -> Self {
+    /// Records these files, and all files in these folders. Hidden files, excluded folders and
+    /// unreadable files are skipped.
+    pub(super) fn of(paths: &[PathBuf]) -> Self {
         let mut files = BTreeMap::new();
-        for folder in folders {
-            walk(folder, &mut files);
+        for path in paths {
+            record(path.clone(), &mut files);
         }
         Self(files)
+    }
+}
+
+/// Records a file, or all files in a folder.
+fn record(path: PathBuf, files: &mut BTreeMap<PathBuf, (SystemTime, u64)>) {
+    // Symbolic links are followed, because the folder `wit` of a project can be a link.
+    let Ok(metadata) = fs::metadata(&path) else {
+        return;
+    };
+    if metadata.is_dir() {
+        walk(&path, files);
+    } else if let Ok(modified) = metadata.modified() {
+        files.insert(path, (modified, metadata.len()));
     }
 }
 
@@ -32,16 +45,7 @@ fn walk(folder: &Path, files: &mut BTreeMap<PathBuf, (SystemTime, u64)>) {
         if name.starts_with('.') || EXCLUDED_FOLDERS.contains(&&*name) {
             continue;
         }
-        let path = entry.path();
-        // Symbolic links are followed, because the folder `wit` of a project can be a link.
-        let Ok(metadata) = fs::metadata(&path) else {
-            continue;
-        };
-        if metadata.is_dir() {
-            walk(&path, files);
-        } else if let Ok(modified) = metadata.modified() {
-            files.insert(path, (modified, metadata.len()));
-        }
+        record(entry.path(), files);
     }
 }
 
@@ -50,7 +54,7 @@ mod tests {
     use super::*;
 
     fn snapshot(folder: &Path) -> Snapshot {
-        Snapshot::of([folder].into_iter())
+        Snapshot::of(&[folder.to_owned()])
     }
 
     #[test]

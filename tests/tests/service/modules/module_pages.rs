@@ -164,7 +164,9 @@ async fn the_page_about_tests_leads_to_tests_that_pass() {
 }
 
 #[test]
-fn the_page_about_routes_has_no_blocks() {
-    let blocks = Blocks::of("module-routes.md");
-    assert_eq!((&*blocks.commands, &*blocks.settings), ("", ""));
+fn the_pages_about_routes_and_languages_have_no_blocks() {
+    for page in ["module-routes.md", "module-languages.md"] {
+        let blocks = Blocks::of(page);
+        assert_eq!((&*blocks.commands, &*blocks.settings), ("", ""), "{page}");
+    }
 }

@@ -4,7 +4,7 @@
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use latchmail_tests::{ProgramOutput, program, tools_folder};
+use latchmail_tests::{ProgramOutput, cache, program, tools_folder};
 use tokio::process::Command;
 
 const NAME: &str = "first-try";
@@ -32,7 +32,14 @@ pub(super) fn use_python(project: &Path) {
     symlink(tools_folder().join("guests"), project.join(".venv")).unwrap();
 }
 
-/// Runs commands in a project, with the Node.js that the tests have installed. Returns the output.
+/// Makes the tools of the tests available to a project in TypeScript.
+fn use_npm_packages(project: &Path) {
+    let packages = tools_folder().join("guests/node_modules");
+    symlink(packages, project.join("node_modules")).unwrap();
+}
+
+/// Runs commands in a project, with the Node.js and the Go that the tests have installed. Returns
+/// the output.
 pub(super) async fn run(project: &Path, commands: &str, bin: &Path) -> String {
     let node = tools_folder().join("guests/bin");
     let path = [bin, &node].map(|folder| folder.display().to_string());
@@ -40,6 +47,8 @@ pub(super) async fn run(project: &Path, commands: &str, bin: &Path) -> String {
     let mut command = Command::new("bash");
     command.args(["-euo", "pipefail", "-c", commands]);
     command.current_dir(project).env("PATH", path);
+    // A project in Go needs nothing from the network.
+    command.envs([("GOPROXY", "off"), ("GOTOOLCHAIN", "local")]);
     command.env_remove("CARGO_TARGET_DIR");
     let output = ProgramOutput::of(&mut command, "").await;
     assert_eq!(
@@ -54,40 +63,81 @@ pub(super) async fn run(project: &Path, commands: &str, bin: &Path) -> String {
 async fn the_tests_of_a_new_project_pass() {
     // The tests of the Rust project run where the project is built (scripts/build-project).
     for (language, test) in [
+        ("typescript", "npm test\n"),
         ("javascript", "npm test\n"),
         ("python", ".venv/bin/python -m unittest\n"),
     ] {
         let folder = tempfile::tempdir().unwrap();
         let project = create(folder.path(), language).await;
         assert!(blocks(&project)[0].contains(test), "{language}");
-        if language == "python" {
-            use_python(&project);
+        match language {
+            "python" => use_python(&project),
+            "typescript" => use_npm_packages(&project),
+            _ => {}
         }
         run(&project, test, &project).await;
     }
 }
 
+#[tokio::test]
+async fn the_tests_of_a_new_project_in_go_pass_and_its_component_can_be_compiled() {
+    let folder = tempfile::tempdir().unwrap();
+    let project = create(folder.path(), "go").await;
+    run(&project, "go test ./...", &project).await;
+    for with_handlers in [false, true] {
+        if with_handlers {
+            let world = project.join("wit/world.wit");
+            let text = std::fs::read_to_string(&world).unwrap();
+            std::fs::write(&world, text.replace("// export", "export")).unwrap();
+        }
+        let build = format!("'{}' module build", program().display());
+        let built = run(&project, &build, &project).await;
+        let component = project.join("build/first_try.wasm");
+        assert_eq!(
+            built.trim(),
+            component.canonicalize().unwrap().to_str().unwrap()
+        );
+        let mut compile = Command::new(program());
+        compile
+            .args([
+                "module",
+                "compile",
+                "build/first_try.wasm",
+                "--config",
+                "/dev/null",
+            ])
+            .current_dir(&project)
+            .env("LATCHMAIL_CACHE_DIR", cache());
+        ProgramOutput::of(&mut compile, "").await.succeeds();
+    }
+}
+
+#[tokio::test]
+async fn a_folder_without_a_project_cannot_be_built() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(program());
+    command.current_dir(&folder).args(["module", "build"]);
+    let built = ProgramOutput::of(&mut command, "").await;
+    built.fails_mentioning("has no module and no crates");
+}
+
 mod long {
     use std::fs::Permissions;
     use std::os::unix::fs::PermissionsExt as _;
+    use std::process::Stdio;
 
-    use latchmail_tests::{Service, cache};
+    use latchmail_tests::{Service, modules, wait_until};
     use serde_json::json;
 
     use super::*;
 
-    /// Follows the README of a new project from nothing and calls the module.
-    async fn follow(language: &str) {
-        let settings = [
-            "new_modules.grants = ['caller', 'mailbox', 'store']\n",
-            "new_modules.paths = ['/api/v1/first-try/']\n",
-        ];
-        let service = Service::with_mail_and(&settings.concat()).await;
-        let folder = tempfile::tempdir().unwrap();
-        let project = create(folder.path(), language).await;
+    /// The settings of a service for new projects.
+    const SETTINGS: &str = "new_modules.grants = ['caller', 'mailbox', 'store']\n\
+        new_modules.paths = ['/api/v1/first-try/']\n";
 
-        // The operator's command, for this service.
-        let bin = folder.path().join("bin");
+    /// Creates a folder with the operator's command for a service.
+    fn operator_bin(folder: &Path, service: &Service) -> PathBuf {
+        let bin = folder.join("bin");
         std::fs::create_dir(&bin).unwrap();
         let latchmail = bin.join("latchmail");
         let (program, config) = (program(), service.operator_config());
@@ -98,7 +148,15 @@ mod long {
         );
         std::fs::write(&latchmail, script).unwrap();
         std::fs::set_permissions(&latchmail, Permissions::from_mode(0o755)).unwrap();
+        bin
+    }
 
+    /// Follows the README of a new project from nothing and calls the module.
+    async fn follow(language: &str) {
+        let service = Service::with_mail_and(SETTINGS).await;
+        let folder = tempfile::tempdir().unwrap();
+        let project = create(folder.path(), language).await;
+        let bin = operator_bin(folder.path(), &service);
         let blocks = blocks(&project);
         let [build, install] = &blocks[..] else {
             panic!("the README has other blocks");
@@ -110,7 +168,7 @@ mod long {
         assert_eq!(std::fs::read_to_string(&world).ok(), generated);
         // An installation has two minutes, which a debug build may need for an interpreter.
         let component = install.split_whitespace().last().unwrap();
-        let mut compile = Command::new(&program);
+        let mut compile = Command::new(program());
         compile
             .args(["module", "compile", component, "--config", "/dev/null"])
             .current_dir(&project)
@@ -145,6 +203,84 @@ mod long {
     #[ignore = "it takes long; ./just test-all runs it"]
     async fn a_project_in_rust_follows_its_readme() {
         follow("rust").await;
+    }
+
+    #[tokio::test]
+    #[ignore = "it takes long; ./just test-all runs it"]
+    async fn a_project_in_typescript_follows_its_readme() {
+        follow("typescript").await;
+    }
+
+    #[tokio::test]
+    #[ignore = "it takes long; ./just test-all runs it"]
+    async fn a_project_in_go_follows_its_readme() {
+        follow("go").await;
+    }
+
+    #[tokio::test]
+    #[ignore = "it takes long; ./just test-all runs it"]
+    async fn a_watched_project_is_installed_after_each_change() {
+        let service = Service::with_mail_and(SETTINGS).await;
+        let ada = service.person("ada").await;
+        let folder = tempfile::tempdir().unwrap();
+        let project = create(folder.path(), "go").await;
+        let bin = operator_bin(folder.path(), &service);
+        // The first build fills the cache of the compiler.
+        run(&project, "latchmail module build", &bin).await;
+        let node = tools_folder().join("guests/bin");
+        let path = format!("{}:{}", node.display(), std::env::var("PATH").unwrap());
+        let mut watching = Command::new(bin.join("latchmail"));
+        watching
+            .args(["module", "dev"])
+            .current_dir(&project)
+            .envs([
+                ("PATH", path.as_str()),
+                ("GOPROXY", "off"),
+                ("GOTOOLCHAIN", "local"),
+            ])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .kill_on_drop(true);
+        let mut watching = watching.spawn().unwrap();
+        let hello = async || ada.send("GET /api/v1/first-try/hello").await;
+        wait_until("the module serves", async || hello().await.status == 200).await;
+        let file = project.join("routes/hello.go");
+        let code = std::fs::read_to_string(&file).unwrap();
+        std::fs::write(&file, code.replace("\"hello\":", "\"welcome\":")).unwrap();
+        let welcome = json!({ "welcome": ada.address });
+        wait_until("the new version serves", async || {
+            hello().await.succeeds(200) == welcome
+        })
+        .await;
+        // A file that cannot be compiled changes nothing.
+        std::fs::write(&file, "no").unwrap();
+        std::fs::write(&file, code).unwrap();
+        let before = json!({ "hello": ada.address });
+        wait_until("the first text serves again", async || {
+            hello().await.succeeds(200) == before
+        })
+        .await;
+        watching.kill().await.unwrap();
+    }
+
+    #[tokio::test]
+    #[ignore = "it takes long; ./just test-all runs it"]
+    async fn the_tests_of_a_project_run_in_a_private_service() {
+        let folder = tempfile::tempdir().unwrap();
+        let project = create(folder.path(), "go").await;
+        let test = format!(
+            "LATCHMAIL_MODULES='{}' '{}' module test",
+            modules().display(),
+            program().display()
+        );
+        run(&project, &test, &project).await;
+        // Only the test in the service notices this change.
+        let file = project.join("service/service_test.go");
+        let code = std::fs::read_to_string(&file).unwrap();
+        std::fs::write(&file, code.replace("hello[\"hello\"]", "hello[\"other\"]")).unwrap();
+        let failing = format!("! {test} 2>output && grep 'the tests failed' output");
+        run(&project, &failing, &project).await;
     }
 
     #[tokio::test]

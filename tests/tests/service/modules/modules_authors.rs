@@ -109,7 +109,12 @@ async fn a_project_is_created_only_in_a_new_folder() {
     );
     assert!(folder.path().join("my-notes/src/lib.rs").is_file());
     new("my-notes").await.fails_mentioning("my-notes already");
-    for (language, component) in [("javascript", "build/js.wasm"), ("python", "build/py.wasm")] {
+    for (language, component) in [
+        ("typescript", "build/ts.wasm"),
+        ("javascript", "build/js.wasm"),
+        ("python", "build/py.wasm"),
+        ("go", "build/go.wasm"),
+    ] {
         let name = component
             .trim_start_matches("build/")
             .trim_end_matches(".wasm");
@@ -119,10 +124,14 @@ async fn a_project_is_created_only_in_a_new_folder() {
         assert!(made.contains(component), "{made}");
         let world = folder.path().join(name).join("wit/world.wit");
         let world = std::fs::read_to_string(world).unwrap();
-        assert!(world.contains("import latchmail:host/mailbox@"), "{world}");
+        let imports = match language {
+            "go" => "include latchmail:host/everything@",
+            _ => "import latchmail:host/mailbox@",
+        };
+        assert!(world.contains(imports), "{world}");
     }
     for bad in ["../elsewhere", "Notes", "type", "c --language cobol"] {
         assert_eq!(new(bad).await.status, 2, "{bad}");
     }
-    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 3);
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 5);
 }
