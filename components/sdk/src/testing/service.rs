@@ -145,9 +145,6 @@ impl Service {
         if route.body == BodyForm::Blob {
             blobs.push(Blob::Bytes(std::mem::take(&mut body)));
         }
-        if matches!(route.body, BodyForm::Blob) {
-            blobs.push(Blob::Bytes(std::mem::take(&mut body)));
-        }
         let request = Request {
             id: "a-request".into(),
             path: values,

@@ -42,8 +42,15 @@ fn files(_: &impl Caller, request: &Request) -> Result<Reply, Failure> {
     }
 }
 
+/// Returns the sizes of the blobs with the indexes 0 and 1.
+#[utoipa::path(post, path = "/api/v1/raw", operation_id = "raw", responses((status = 200)))]
+fn raw(_: &impl Caller, request: &Request) -> Result<Reply, Failure> {
+    let size = |index| Some(request.take_blob(index)?.in_memory()?.len());
+    Reply::json(&[size(0), size(1)])
+}
+
 #[derive(OpenApi)]
-#[openapi(paths(who, echo, plain, files))]
+#[openapi(paths(who, echo, plain, files, raw))]
 struct Description;
 
 #[utoipa::path(get, path = "/api/v1/x{y}", operation_id = "odd", responses((status = 200)))]
@@ -55,12 +62,13 @@ fn odd(_: &impl Caller, _: &Request) -> Result<Reply, Failure> {
 #[openapi(paths(odd))]
 struct Odd;
 
-fn routes<H: Caller>() -> [Route<H>; 4] {
+fn routes<H: Caller>() -> [Route<H>; 5] {
     [
         Route::new("who", who).public(),
         Route::new("echo", echo).scoped(Scope::MailRead),
         Route::new("plain", plain),
         Route::new("files", files).takes(100).blob_field("/file"),
+        Route::new("raw", raw).takes_blob(100),
     ]
 }
 
@@ -128,6 +136,13 @@ fn files_are_decoded_and_the_size_of_bodies_is_limited() {
     large.fails(413, "The request's body is larger than 100 bytes");
     let none = service.request("GET", "/api/v1/who", &[], vec![b'x']);
     none.fails(413, "This route accepts no request body");
+}
+
+#[test]
+fn a_body_that_stays_in_the_host_is_one_blob() {
+    let service = Service::of(module());
+    let sent = service.request("POST", "/api/v1/raw", &[], b"Hello".to_vec());
+    assert_eq!(sent.succeeds(200), json!([5, null]));
 }
 
 #[test]
