@@ -4,8 +4,10 @@
 use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use http::Uri;
 use latchmail_bindings::latchmail::host::types::Error;
 use latchmail_core::codes;
+use latchmail_net::fetch::Target;
 
 use super::problem;
 use crate::log_line::to_log_line;
@@ -67,10 +69,11 @@ impl Preview {
     }
 
     /// In a preview, records an HTTP request whose method is not safe, and returns `true`. The host
-    /// must then not send the request. Otherwise returns `false`.
+    /// must then not send the request. Otherwise returns `false`. The record contains only the
+    /// server of the URL.
     pub(super) fn records_request(&self, method: &str, url: &str) -> bool {
         let is_safe = ["GET", "HEAD"].contains(&method);
-        !is_safe && self.records(|| format!("send {method} {url}"))
+        !is_safe && self.records(|| format!("send {method} {}", without_path(url)))
     }
 
     /// Returns whether the call is a preview.
@@ -88,6 +91,16 @@ impl Preview {
             )),
         }
     }
+}
+
+/// Returns the scheme, the host and the port of a URL. The path and the query of a webhook are a
+/// secret of the owner, and the operator reads the record.
+fn without_path(url: &str) -> String {
+    let target = url.parse().ok().and_then(|uri: Uri| Target::of(&uri));
+    target.map_or_else(
+        || "to an invalid URL".into(),
+        |target| format!("{target}/…"),
+    )
 }
 
 /// Returns a phrase for the messages of a change.
@@ -116,6 +129,27 @@ mod tests {
         assert_eq!(lines[0], "move message 0\\nto \"Work\"");
         assert_eq!(lines[MAX_LINES], "2 more changes");
         assert!(recorder.take().is_empty());
+    }
+
+    #[test]
+    fn a_recorded_request_does_not_contain_the_path_of_its_url() {
+        let recorder = Arc::new(Recorder::default());
+        let preview = Preview(Some(Arc::clone(&recorder)));
+        for url in [
+            "https://hooks.example.com:8443/T0/secret?key=secret",
+            "https://ada:secret@hooks.example.com/",
+        ] {
+            assert!(preview.records_request("POST", url));
+        }
+        assert!(!preview.records_request("GET", "https://hooks.example.com/"));
+        let lines = recorder.take();
+        assert_eq!(
+            lines,
+            [
+                "send POST https://hooks.example.com:8443/…",
+                "send POST to an invalid URL"
+            ]
+        );
     }
 
     #[test]
