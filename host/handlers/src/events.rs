@@ -44,7 +44,8 @@ impl Handlers {
         let Some(_permit) = self.permits.try_acquire(module) else {
             return Ok(Step::At(busy_until(now, job.due_at)?));
         };
-        let work = self.handle_events(&active, sets, now);
+        // Boxing reduces the size of this function's future, which contains `work` several times.
+        let work = Box::pin(self.handle_events(&active, sets, now));
         self.while_permitted(&active, now, work).await
     }
 

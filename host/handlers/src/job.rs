@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::handlers::{Active, EVENTS, Handlers, TIMER};
 
 /// The limits of the runner that calls handlers. Most of these jobs wait for a sandbox, because
-/// `[handlers] concurrent` limits the calls.
+/// `[handlers] concurrency` limits the calls.
 pub const LIMITS: Limits = Limits {
     running: 64,
     of_account: 4,

@@ -122,13 +122,12 @@ impl Handlers {
         let account = &owner.access.account;
         let name = &module.manifest().name;
         let stored = self.stored.find(account, name).await;
-        let cursor = match stored.map_err(Failure::from)? {
-            Some(row) => row.cursor,
-            None => {
-                let filter = EventFilter::default();
-                let page = self.feed.read(&owner.access, None, &filter, 1).await?;
-                page.ok_or(SwitchError::NotFound)?.cursor
-            }
+        let cursor = if let Some(row) = stored.map_err(Failure::from)? {
+            row.cursor
+        } else {
+            let filter = EventFilter::default();
+            let page = self.feed.read(&owner.access, None, &filter, 1).await?;
+            page.ok_or(SwitchError::NotFound)?.cursor
         };
         let scopes = module.handler_scopes();
         let now = self.jobs.now().await?;

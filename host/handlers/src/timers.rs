@@ -156,7 +156,7 @@ mod tests {
         assert_ne!(offsets("a"), offsets("b"));
         let [ada, bob, eve] = offsets("a");
         assert!(ada != bob && bob != eve && ada != eve);
-        let every = Schedule::Every(Duration::from_secs(60));
+        let every = Schedule::Every(Duration::from_mins(1));
         let now = Timestamp::from_millis(1_795_161_600_000);
         let due = every.next_after(now, ada).unwrap();
         assert!(is_due_time(&every, due, ada));

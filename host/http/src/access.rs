@@ -59,12 +59,11 @@ pub fn authorize(access: Access, caller: &Caller) -> Result<(), Rejection> {
 fn requirement(accepts: Accepts, credential: &Credential) -> Requirement {
     match credential {
         Credential::Session { .. } if accepts.session => Requirement::AnyScope,
-        Credential::Session { .. } => Requirement::Refused,
+        // A handler of a module sends no requests.
+        Credential::Session { .. } | Credential::Handler { .. } => Requirement::Refused,
         Credential::ApiToken { .. } => accepts.api_token,
         Credential::OAuth { .. } => accepts.oauth,
         Credential::AppPassword { .. } => accepts.app_password,
-        // A handler of a module sends no requests.
-        Credential::Handler { .. } => Requirement::Refused,
     }
 }
 

@@ -22,8 +22,8 @@ async fn prepare(fresh: &Fresh) {
         source: false,
         artifact: None,
     };
-    let origin = Origin::default();
-    let installed = directory.modules.install(&[version], 2, NOW, &origin);
+    let (set, origin) = ([version], Origin::default());
+    let installed = directory.modules.install(&set, 2, NOW, &origin);
     installed.await.unwrap();
 }
 
@@ -130,7 +130,7 @@ async fn a_due_time_of_a_timer_is_changed_by_one_host(fresh: Fresh) {
         .unwrap();
     assert_eq!(timer().await, None);
     enable(&fresh, "rules", &[], "c0").await;
-    let later = NOW.plus(std::time::Duration::from_secs(60));
+    let later = NOW.plus(std::time::Duration::from_mins(1));
     for due_at in [NOW, later] {
         handlers
             .add_timer("ada", "rules", "daily", due_at)

@@ -25,7 +25,7 @@ struct CompareModule {
     #[schema(min_items = 1, max_items = 1)]
     modules: Vec<Component>,
     /// The number of requests to compare.
-    #[schema(minimum = 1, maximum = 100000)]
+    #[schema(minimum = 1, maximum = 100_000)]
     requests: u32,
     /// The maximum time, in seconds.
     #[schema(minimum = 1, maximum = 3600)]
