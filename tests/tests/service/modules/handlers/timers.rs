@@ -6,7 +6,7 @@ use latchmail_tests::{Service, wait_until};
 
 use super::{advance, deliver_in_order, start_with_clock, switch, wait_for_log};
 
-const MINUTE: Duration = Duration::from_secs(60);
+const MINUTE: Duration = Duration::from_mins(1);
 
 /// Waits until the service has stored the due time of the timer of the only enabled mailbox.
 async fn wait_for_timer(service: &Service) {
