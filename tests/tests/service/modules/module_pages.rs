@@ -4,6 +4,7 @@
 //! shell, in a folder in which the program is where `./just run` builds it. The service of the test
 //! replaces `./just run`. Blocks of other kinds are refused, because no test would run them.
 
+use std::fmt::Write as _;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -59,7 +60,7 @@ fn dotted(lines: &[&str]) -> String {
             .and_then(|line| line.strip_suffix(']'))
         {
             Some(name) => section = name,
-            None => settings += &format!("{section}.{line}\n"),
+            None => writeln!(settings, "{section}.{line}").unwrap(),
         }
     }
     settings
