@@ -7,7 +7,7 @@ use super::{BUILT_IN, Config};
 
 /// The sections that contain keys. The documentation has a table for each section. `<name>` is any
 /// name.
-const SECTIONS: [&str; 32] = [
+const SECTIONS: [&str; 33] = [
     "log",
     "http",
     "tls",
