@@ -1,6 +1,8 @@
 //! The errors of this crate. Each text is one sentence for the operator, and contains no text of a
 //! registry.
 
+use std::fmt;
+
 use http::StatusCode;
 use latchmail_core::error::StartError;
 
@@ -104,7 +106,7 @@ impl Error {
     }
 
     /// Creates the error for content without the needed form.
-    pub(crate) fn malformed(what: &str, reason: impl ToString) -> Self {
+    pub(crate) fn malformed(what: &str, reason: impl fmt::Display) -> Self {
         Self::Malformed {
             what: what.to_owned(),
             reason: reason.to_string(),
