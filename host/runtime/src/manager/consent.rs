@@ -53,9 +53,9 @@ fn handler_additions(old: Option<&Subscriptions>, new: Option<&Subscriptions>) -
     let Some(new) = new else {
         return Vec::new();
     };
-    let (events, timers) = old.map_or((&[][..], &[][..]), |old| {
-        (old.events.as_slice(), old.timers.as_slice())
-    });
+    let (events, timers) = old
+        .map(|old| (old.events.as_slice(), old.timers.as_slice()))
+        .unwrap_or_default();
     let events = new.events.iter().filter(|one| !events.contains(one));
     let events = events.map(|events| format!("it acts on {events}, without a request"));
     let timers = new.timers.iter().filter(|one| !timers.contains(one));
