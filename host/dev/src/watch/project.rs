@@ -99,20 +99,20 @@ impl Project {
     /// Returns an error if a tool cannot be run, or if a module in Go cannot be converted to a
     /// component.
     pub async fn build(&self) -> anyhow::Result<bool> {
-        let build = self.folder.join(BUILD);
+        let output = self.folder.join(BUILD);
         let command = match &self.language {
             Language::Rust(crates) => crates.build_command(),
             Language::Javascript => self.command("npm", &["run", "--silent", "build"]),
             Language::Python => self.command(&self.python(), &["build.py"]),
             Language::Go => {
-                std::fs::create_dir_all(&build)
-                    .with_context(|| format!("cannot create {}", build.display()))?;
-                go::build_command(&self.folder, &build)
+                std::fs::create_dir_all(&output)
+                    .with_context(|| format!("cannot create {}", output.display()))?;
+                go::build_command(&self.folder, &output)
             }
         };
         let built = succeeds(command).await?;
         if built && matches!(self.language, Language::Go) {
-            go::write_component(&self.folder, &build).await?;
+            go::write_component(&self.folder, &output).await?;
         }
         Ok(built)
     }

@@ -72,8 +72,8 @@ impl Module {
         let _in_use = self.metrics.use_sandbox();
         // Boxing reduces the size of this function's future while the call waits for permits.
         let call = Box::pin(self.run_handler(trigger, id, caller, recorder));
-        let called = timeout(deadline, call).await;
-        called.unwrap_or_else(|_| Err(self.late()))
+        let result = timeout(deadline, call).await;
+        result.unwrap_or_else(|_| Err(self.late()))
     }
 
     /// Runs one call in a new sandbox. The caller must have the permits.
@@ -94,7 +94,7 @@ impl Module {
         let Some(guest) = instance.guest.handlers() else {
             return Err(self.trapped("it does not export `handlers`".into()));
         };
-        let called = match trigger {
+        let result = match trigger {
             Trigger::Event {
                 id,
                 kind,
@@ -106,7 +106,7 @@ impl Module {
             }
             Trigger::Timer(name) => cpu.spend(guest.call_on_timer(&mut *store, name)).await,
         };
-        let outcome = match called {
+        let outcome = match result {
             Ok(outcome) => outcome,
             Err(error) => return Err(self.ended(&cpu, instance, error)),
         };

@@ -222,8 +222,8 @@ impl Loader {
         if mount.is_some() {
             imports.retain(|import| !mount::is_provided(import));
         }
-        let linker = linker::linker_with_all(&self.engine, &imports)?;
-        let linked = Linked::new(linker, &component, exports, mount.as_ref())
+        let all = linker::linker_with_all(&self.engine, &imports)?;
+        let linked = Linked::new(all, &component, exports, mount.as_ref())
             .map_err(|error| contract::link_error(&error))?;
         let budget = policy.map_or(DESCRIBE_BUDGET, policy::budget);
         let (manifest, handlers) = self.describe(&linked, budget).await?;

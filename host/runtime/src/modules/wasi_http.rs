@@ -71,8 +71,8 @@ pub(super) async fn handle(
     max_response: usize,
     cpu: &mut CpuTime,
 ) -> wasmtime::Result<Result<wit::Response, String>> {
-    let caller = store.data_mut().call.current().await?;
-    let request = incoming(request, method, mount, &caller)?;
+    let identity = store.data_mut().call.current().await?;
+    let request = incoming(request, method, mount, &identity)?;
     let mut http = store.data_mut().http();
     let request = http.new_incoming_request(Scheme::Https, request)?;
     let (sender, receiver) = oneshot::channel();
