@@ -1,6 +1,7 @@
 //! Writes Dovecot's configuration for the installed version from the templates in
 //! `host/mailserver/dovecot`.
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 
@@ -174,9 +175,9 @@ fn write_new_key(file: &Path) -> anyhow::Result<()> {
 
 /// Writes the URL of notices with a new key to a file that only root can read. Dovecot reads the
 /// complete file, and its process `stats` aborts if a line break follows the URL.
-fn write_notices_url(file: &Path, port: u16) -> anyhow::Result<()> {
+fn write_notices_url(file: &Path, address: SocketAddr) -> anyhow::Result<()> {
     let key = URL_SAFE_NO_PAD.encode(random()?);
-    write_private(file, &format!("http://127.0.0.1:{port}/notices/{key}"))
+    write_private(file, &format!("http://{address}/notices/{key}"))
         .with_context(|| format!("cannot write {}", file.display()))
 }
 

@@ -177,7 +177,7 @@ impl LocalServers {
             doveadm: loopback(ports.doveadm),
             sieve: loopback(ports.sieve),
             doveadm_key: layout.doveadm_key.clone(),
-            notices: loopback(ports.notices),
+            notices: ports.notices,
             notices_url: layout.notices_url.clone(),
             sink: layout.sink.clone(),
             log: layout.log.clone(),

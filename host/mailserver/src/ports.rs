@@ -20,8 +20,9 @@ pub(crate) struct Ports {
     pub(crate) imap: u16,
     pub(crate) lmtp: u16,
     pub(crate) doveadm: u16,
-    /// The port to which Dovecot sends notices about changes. The service listens there.
-    pub(crate) notices: u16,
+    /// The address to which Dovecot sends notices about changes. The service listens there. Nothing
+    /// else uses the IP address, so the port stays free while no service runs.
+    pub(crate) notices: SocketAddr,
     pub(crate) sieve: u16,
     pub(crate) smtp: u16,
     pub(crate) submission: u16,
@@ -45,13 +46,11 @@ impl Ports {
             free_port()?,
             free_port()?,
             free_port()?,
-            free_port()?,
         ];
         let [
             imap,
             lmtp,
             doveadm,
-            notices,
             sieve,
             smtp,
             submission,
@@ -65,7 +64,7 @@ impl Ports {
             imap: imap?,
             lmtp: lmtp?,
             doveadm: doveadm?,
-            notices: notices?,
+            notices: unused_address()?,
             sieve: sieve?,
             smtp: smtp?,
             submission: submission?,
@@ -92,6 +91,14 @@ pub fn free_port() -> io::Result<TcpListener> {
             bound => return bound,
         }
     }
+}
+
+/// Returns an address with a random loopback IP address (127.16.0.1 to 127.255.255.254), which no
+/// other program uses.
+fn unused_address() -> io::Result<SocketAddr> {
+    let [a, b, c, _] = getrandom::u32().map_err(io::Error::other)?.to_ne_bytes();
+    let ip = Ipv4Addr::new(127, a.max(16), b, c.clamp(1, 254));
+    TcpListener::bind((ip, 0))?.local_addr()
 }
 
 /// Returns the lowest port for outgoing connections (ip(7), `ip_local_port_range`). Returns Linux's
