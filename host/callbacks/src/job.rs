@@ -87,7 +87,7 @@ impl Deliverer {
                 // number of leases, although these are no failures.
                 return Outcome::Later(job.due_at);
             };
-            match self.0.step(id, now).await {
+            match Box::pin(self.0.step(id, now)).await {
                 Ok(Step::Continue) if began.elapsed() < TURN && !self.0.stopping.is_cancelled() => {
                 }
                 Ok(Step::Continue) => return Outcome::Later(now),
