@@ -1,7 +1,9 @@
 //! A complete service for one test.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use latchmail_accounts::auth::Provision;
 use latchmail_core::caller::Origin;
@@ -17,6 +19,8 @@ use latchmail_service::Running;
 use lettre::address::Envelope;
 use lettre::{AsyncSmtpTransport, AsyncTransport, Tokio1Executor};
 use tempfile::TempDir;
+use tokio::net::TcpStream;
+use tokio::time::{sleep, timeout};
 
 use crate::built::modules;
 use crate::mail_servers::{Borrowed, Kind, Logs, milter};
@@ -143,7 +147,12 @@ impl Setup {
     }
 
     /// Starts the service.
-    pub async fn start(mut self) -> Service {
+    pub async fn start(self) -> Service {
+        // The futures of tests contain this one, and have a limit.
+        Box::pin(self.start_now()).await
+    }
+
+    async fn start_now(mut self) -> Service {
         if matches!(self.mail, Mail::Shared | Mail::Own) && users_of_mail_server() {
             self.mail = Mail::OwnUsers { bare: false };
         }
@@ -210,9 +219,9 @@ impl Setup {
         // So all services with shared mail servers receive them, not only where a test needs them.
         if let Some(pair) = &borrowed
             && !self.without_notices
+            && becomes_free(pair.servers.notices).await
         {
-            let mail = &pair.servers;
-            defaults.push_str(&mail.notices_settings());
+            defaults.push_str(&pair.servers.notices_settings());
         }
         let own = format!("database.url = '{url}'\n{}", self.settings);
         let settings = settings(&state, &mailserver, mail.as_ref(), &defaults, &own);
@@ -236,6 +245,17 @@ impl Setup {
             _folder: folder,
         }
     }
+}
+
+/// Waits until nothing listens at an address. Returns `false` after a second: a service that the
+/// same test has dropped listens until the end of the test.
+async fn becomes_free(address: SocketAddr) -> bool {
+    let is_free = async {
+        while TcpStream::connect(address).await.is_ok() {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(Duration::from_secs(1), is_free).await.is_ok()
 }
 
 /// Starts the host. If this run uses an aliases module in another language, that module replaces
