@@ -165,7 +165,7 @@ impl caller::Host for Taped<'_> {
 }
 
 impl compose::Host for Taped<'_> {
-    functions! { compose, Plain;
+    functions! { compose, WithHandles;
         compose(mode: String, uid: u64, locale: Option<String>) -> Outcome<compose::Draft>;
     }
 }

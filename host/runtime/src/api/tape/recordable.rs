@@ -8,6 +8,7 @@ use latchmail_bindings::latchmail::host::drafts::{DraftPage, StoredDraft};
 use latchmail_bindings::latchmail::host::mailbox::{
     AttachmentContent, DetailWithBlobs, RawMessage,
 };
+use latchmail_bindings::latchmail::host::outbox::{Draft, File, FileSource};
 use latchmail_bindings::{Blob, EventStream, HostError};
 use wasmtime::component::{Resource, ResourceTable};
 
@@ -285,6 +286,49 @@ impl Handles for DraftPage {
         Some(Self {
             drafts: self.drafts.copy(copying)?,
             total: self.total,
+        })
+    }
+}
+
+impl Handles for Draft {
+    fn copy(&self, copying: &mut Copying<'_>) -> Option<Self> {
+        Some(Self {
+            from: self.from.clone(),
+            to: self.to.clone(),
+            cc: self.cc.clone(),
+            bcc: self.bcc.clone(),
+            reply_to: self.reply_to.clone(),
+            subject: self.subject.clone(),
+            text: self.text.clone(),
+            html: self.html.clone(),
+            in_reply_to: self.in_reply_to.clone(),
+            references: self.references.clone(),
+            headers: self.headers.clone(),
+            files: self.files.copy(copying)?,
+            original: self.original.clone(),
+        })
+    }
+}
+
+impl Handles for File {
+    fn copy(&self, copying: &mut Copying<'_>) -> Option<Self> {
+        Some(Self {
+            source: self.source.copy(copying)?,
+            filename: self.filename.clone(),
+            content_type: self.content_type.clone(),
+            content_id: self.content_id.clone(),
+            inline: self.inline,
+        })
+    }
+}
+
+impl Handles for FileSource {
+    fn copy(&self, copying: &mut Copying<'_>) -> Option<Self> {
+        Some(match self {
+            Self::Blob(blob) => Self::Blob(blob.copy(copying)?),
+            Self::Upload(id) => Self::Upload(id.clone()),
+            Self::Part(part) => Self::Part(*part),
+            Self::Message(uid) => Self::Message(*uid),
         })
     }
 }
