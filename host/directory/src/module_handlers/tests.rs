@@ -150,7 +150,8 @@ async fn a_due_time_of_a_timer_is_changed_by_one_host(fresh: Fresh) {
 
     let paused = handlers.pause(&row, "it failed", FailedCall::Timer("daily"), NOW);
     assert!(paused.await.unwrap());
-    let resumed = handlers.resume("ada", "rules", true, NOW, &Origin::operator());
+    let origin = Origin::operator();
+    let resumed = handlers.resume("ada", "rules", true, NOW, &origin);
     assert!(resumed.await.unwrap());
     assert_eq!(timer().await, None);
 }
