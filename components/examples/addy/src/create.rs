@@ -132,8 +132,6 @@ mod tests {
     use latchmail_sdk::testing::Service;
     use serde_json::{Value, json};
 
-    use super::*;
-
     const PATH: &str = "/addy/api/v1/aliases";
 
     /// Returns a service for a client with a token that can only create aliases.
