@@ -433,6 +433,10 @@ impl host::streams::HostEventStream for Memory {
 }
 
 impl host::caller::Host for Memory {
+    async fn is_handler(&mut self) -> wasmtime::Result<bool> {
+        Ok(false)
+    }
+
     async fn present_code(&mut self, _code: String) -> wasmtime::Result<()> {
         Ok(())
     }
