@@ -14,8 +14,11 @@ const DELAYS: [Duration; 4] = [
 /// The shortest and the longest time after which a call is repeated if the module asks for it.
 const MIN_RETRY: Duration = Duration::from_secs(1);
 pub(crate) const MAX_RETRY: Duration = Duration::from_hours(24);
-/// The delay if no sandbox was free, or if the host ended the call.
+/// The delay if no sandbox was free.
 const BUSY_DELAY: Duration = Duration::from_secs(2);
+/// The delay if the host ended the call, because the account has reached a limit, for example of
+/// new aliases per day.
+const ENDED_DELAY: Duration = Duration::from_mins(1);
 
 /// The maximum length of the reason of a pause, in characters.
 const MAX_REASON: usize = 500;
@@ -46,8 +49,12 @@ pub(crate) fn next(result: Result<HandlerOutcome, CallError>, failures: i64) -> 
         }
         Ok(HandlerOutcome::Failed(reason)) => return Next::Pause(reason),
         // These are not faults of the module.
-        Err(CallError::Busy { .. } | CallError::EndedByHost { .. }) => {
+        Err(CallError::Busy { .. }) => {
             let after = BUSY_DELAY;
+            return Next::Repeat { after, failures };
+        }
+        Err(CallError::EndedByHost { .. }) => {
+            let after = ENDED_DELAY;
             return Next::Repeat { after, failures };
         }
         Err(error) => error,
