@@ -67,7 +67,7 @@ pub struct Timer {
 pub enum Trigger<'a> {
     /// An event of the mailbox.
     Event {
-        /// The id, which is the cursor of the event.
+        /// The id.
         id: &'a str,
         /// The type.
         kind: &'static str,
