@@ -74,11 +74,7 @@ impl Subscribers for WebhookSubscribers {
         Box::pin(async move { Ok(self.0.wake_now(account, id).await?) })
     }
 
-    fn start_all<'a>(
-        &'a self,
-        mailbox: &'a str,
-        _is_first: bool,
-    ) -> BoxFuture<'a, Result<(), SubscriberError>> {
+    fn start_all<'a>(&'a self, mailbox: &'a str) -> BoxFuture<'a, Result<(), SubscriberError>> {
         Box::pin(async move { Ok(self.0.wake_mailbox(mailbox).await?) })
     }
 

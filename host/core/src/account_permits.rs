@@ -33,29 +33,21 @@ impl AccountPermits {
         self.acquire_many(account, 1).await
     }
 
-    /// Returns a permit if `account` has fewer concurrent calls than the limit.
-    #[must_use]
-    pub fn try_acquire(&self, account: &str) -> Option<OwnedSemaphorePermit> {
-        self.semaphore(account).try_acquire_owned().ok()
-    }
-
     /// Waits until `many` permits of the account are free. Returns one value that contains all of
     /// these permits.
     pub async fn acquire_many(&self, account: &str, many: u32) -> Option<OwnedSemaphorePermit> {
+        let semaphore = {
+            let mut accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
+            if accounts.len() >= MAX_ACCOUNTS {
+                accounts.retain(|_, semaphore| Arc::strong_count(semaphore) > 1);
+            }
+            let semaphore = accounts
+                .entry(account.to_owned())
+                .or_insert_with(|| Arc::new(Semaphore::new(self.per_account)));
+            Arc::clone(semaphore)
+        };
         // The semaphore is never closed, so the result is never `None`.
-        let semaphore = self.semaphore(account);
         semaphore.acquire_many_owned(many).await.ok()
-    }
-
-    fn semaphore(&self, account: &str) -> Arc<Semaphore> {
-        let mut accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
-        if accounts.len() >= MAX_ACCOUNTS {
-            accounts.retain(|_, semaphore| Arc::strong_count(semaphore) > 1);
-        }
-        let semaphore = accounts
-            .entry(account.to_owned())
-            .or_insert_with(|| Arc::new(Semaphore::new(self.per_account)));
-        Arc::clone(semaphore)
     }
 }
 

@@ -32,8 +32,8 @@ macro_rules! enabled {
 
 const FIND: &str = enabled!("account_id = $1 AND module = $2");
 const OF_ACCOUNT: &str = enabled!("account_id = $1 ORDER BY module");
-const RUNNING: &str = "SELECT h.account_id, h.module FROM module_handlers h \
-    JOIN modules m ON m.module = h.module WHERE h.paused IS NULL AND m.enabled";
+const RUNNING: &str = "SELECT h.account_id, h.module, h.enabled_at, m.changed_at \
+    FROM module_handlers h JOIN modules m ON m.module = h.module WHERE h.paused IS NULL AND m.enabled";
 const IS_RUNNING: &str = "SELECT 1 FROM module_handlers h JOIN modules m ON m.module = h.module \
     WHERE h.account_id = $1 AND h.module = $2 AND h.paused IS NULL AND m.enabled";
 const RUNNING_OF_ACCOUNT: &str =
@@ -141,6 +141,20 @@ pub enum FailedCall<'f> {
     Event(&'f str),
     /// The call for this timer.
     Timer(&'f str),
+}
+
+/// A module that acts for a mailbox.
+#[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
+pub struct RunningModule {
+    /// The id of the account.
+    #[sqlx(rename = "account_id")]
+    pub account: String,
+    /// The name of the module.
+    pub module: String,
+    /// The time at which the owner enabled the module, in milliseconds since the epoch.
+    pub enabled_at: i64,
+    /// The time of the operator's last change of the module, in milliseconds since the epoch.
+    pub changed_at: i64,
 }
 
 /// The numbers of mailboxes for which owners have enabled a module.
@@ -251,12 +265,11 @@ impl ModuleHandlers {
         self.db.all(OF_ACCOUNT, [account]).await
     }
 
-    /// Returns the account and the module of all modules that an owner and the operator have
-    /// enabled and that are not paused.
+    /// Returns all modules that an owner and the operator have enabled and that are not paused.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
-    pub async fn running(&self) -> Result<Vec<(String, String)>, Error> {
+    pub async fn running(&self) -> Result<Vec<RunningModule>, Error> {
         self.db.all(RUNNING, ()).await
     }
 

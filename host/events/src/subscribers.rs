@@ -67,16 +67,11 @@ pub trait Subscribers: fmt::Debug + Send + Sync + 'static {
         subscriber: &'a Subscriber,
     ) -> BoxFuture<'a, Result<(), SubscriberError>>;
 
-    /// Starts the jobs of all subscribers of a mailbox that do not wait already. `is_first` is
-    /// `true` if this host begins to watch the mailbox, or if the account was disabled.
+    /// Starts the jobs of all subscribers of a mailbox.
     ///
     /// # Errors
     /// Returns an error if the database fails.
-    fn start_all<'a>(
-        &'a self,
-        mailbox: &'a str,
-        is_first: bool,
-    ) -> BoxFuture<'a, Result<(), SubscriberError>>;
+    fn start_all<'a>(&'a self, mailbox: &'a str) -> BoxFuture<'a, Result<(), SubscriberError>>;
 
     /// Records the number of mailboxes that this host watches.
     fn set_watched(&self, mailboxes: usize);
@@ -207,7 +202,7 @@ async fn start_changed(
     };
     let version = watch.mail.changelog.version(&owner).await?;
     if *started != Some(version) {
-        subscribers.start_all(mailbox, started.is_none()).await?;
+        subscribers.start_all(mailbox).await?;
         *started = Some(version);
     }
     Ok(())

@@ -1,21 +1,20 @@
-//! The steps of a job of events: reads the next events, and calls the module for each of them.
+//! The events of a mailbox: reads the next events, and calls the module for each of them.
 
 use std::time::Duration;
 
-use latchmail_core::caller::Scope;
 use latchmail_core::clock::Timestamp;
 use latchmail_core::{metrics, secrets};
 use latchmail_directory::module_handlers::{EnabledModule, FailedCall, Progress};
-use latchmail_events::{Event, EventPage};
-use latchmail_jobs::{Job, Step};
+use latchmail_events::{Event, EventPage, EventType};
+use latchmail_jobs::{Step, TURN};
 use latchmail_mailbox::Error as MailboxError;
-use latchmail_runtime::modules::{EventSubscription, Trigger};
+use latchmail_runtime::modules::Trigger;
 use tokio::time::Instant;
 
 use crate::error::Error;
 use crate::filter::Filter;
-use crate::handlers::{Active, Handlers, busy_until, subscriptions};
-use crate::outcome::{MAX_RETRY, Next, next};
+use crate::handlers::{Active, Handlers};
+use crate::outcome::{Next, next};
 
 /// Maximum number of events that are read from the change log at a time.
 const PAGE: usize = 50;
@@ -24,47 +23,22 @@ const PAGE: usize = 50;
 const STORE_INTERVAL: Duration = Duration::from_millis(50);
 
 impl Handlers {
-    /// Handles the next events of a mailbox. All rights are read again.
-    pub(crate) async fn event_step(&self, job: &Job, now: Timestamp) -> Result<Step, Error> {
-        let (account, module) = (&job.account, &job.key);
-        let Some(active) = self.active(account, module).await? else {
-            return self.without_module(account, module, now).await;
-        };
-        let sets = subscriptions(&active.module).map_or(&[][..], |found| found.events.as_slice());
-        // An event shows what is in the mailbox.
-        if sets.is_empty() || !active.scopes.contains(&Scope::MailRead) {
-            return Ok(Step::Done);
-        }
-        let next_at = active.row.next_at();
-        let rest = next_at.since(now);
-        // A longer wait is due to a clock that was set back.
-        if !rest.is_zero() && rest <= MAX_RETRY {
-            return Ok(Step::At(next_at));
-        }
-        let Some(_permit) = self.permits.try_acquire(module) else {
-            return Ok(Step::At(busy_until(now, job.due_at)?));
-        };
-        // Boxing reduces the size of this function's future, which contains `work` several times.
-        let work = Box::pin(self.handle_events(&active, sets, now));
-        self.while_permitted(&active, now, work).await
-    }
-
-    async fn handle_events(
+    /// Handles the next events of a mailbox. Returns [`Step::Done`] if there are no more events.
+    pub(crate) async fn handle_events(
         &self,
         active: &Active,
-        sets: &[EventSubscription],
         now: Timestamp,
     ) -> Result<Step, Error> {
         let mut row = active.row.clone();
-        let page = self.read_events(active, sets, Some(&row.cursor)).await;
+        let page = self.read_events(active, Some(&row.cursor)).await;
         let page = match page {
             Ok(page) => page,
             Err(Error::Mailbox(MailboxError::CursorExpired)) => {
-                return self.skip_lost_events(active, sets, now).await;
+                return self.skip_lost_events(active, now).await;
             }
             Err(error) => return Err(error),
         };
-        let filter = Filter::new(sets, &self.mail, &active.access).await?;
+        let filter = Filter::new(active.event_sets(), &self.mail, &active.access).await?;
         let began = Instant::now();
         let mut stored_at = began;
         let mut position = row.cursor.clone();
@@ -84,6 +58,10 @@ impl Handlers {
                     return Ok(Step::Continue);
                 }
                 stored_at = Instant::now();
+                // The calls for a page can take minutes, and other mailboxes wait.
+                if began.elapsed() >= TURN {
+                    return Ok(Step::Continue);
+                }
             }
         }
         if page.events.is_empty() && page.cursor == row.cursor {
@@ -100,13 +78,8 @@ impl Handlers {
     }
 
     /// Reads events after a position. Without a position, returns the current position.
-    pub(crate) async fn read_events(
-        &self,
-        active: &Active,
-        sets: &[EventSubscription],
-        since: Option<&str>,
-    ) -> Result<EventPage, Error> {
-        let filter = Filter::of_feed(sets);
+    async fn read_events(&self, active: &Active, since: Option<&str>) -> Result<EventPage, Error> {
+        let filter = Filter::of_feed(active.event_sets());
         let page = self.feed.read(&active.access, since, &filter, PAGE).await?;
         // Only a filter with a folder can return `None`.
         page.ok_or_else(|| Error::NotFound("the mailbox has no change log".into()))
@@ -124,6 +97,7 @@ impl Handlers {
     }
 
     /// Records a call that did not handle its event. `position` is the position before the event.
+    /// The next step waits for the next call.
     async fn stop_at(
         &self,
         row: &mut EnabledModule,
@@ -133,11 +107,9 @@ impl Handlers {
     ) -> Result<Step, Error> {
         let now = self.jobs.now().await?;
         match next {
-            Next::Done => Ok(Step::Continue),
+            Next::Done => {}
             Next::Repeat { after, failures } => {
-                let next_at = now.plus(after);
-                self.store(row, position, next_at, failures).await?;
-                Ok(Step::At(next_at))
+                self.store(row, position, now.plus(after), failures).await?;
             }
             Next::Pause(reason) => {
                 let failures = row.failures;
@@ -145,10 +117,10 @@ impl Handlers {
                     let failed = FailedCall::Event(&event.id);
                     self.pause(row, &reason, failed, now).await?;
                 }
-                // The next step finds out what another host has stored.
-                Ok(Step::Continue)
             }
         }
+        // The next step finds out what another host has stored.
+        Ok(Step::Continue)
     }
 
     /// Pauses a module for a mailbox.
@@ -187,13 +159,8 @@ impl Handlers {
 
     /// Continues with the current position of the change log, because the events since the old
     /// position are not known any longer.
-    async fn skip_lost_events(
-        &self,
-        active: &Active,
-        sets: &[EventSubscription],
-        now: Timestamp,
-    ) -> Result<Step, Error> {
-        let page = self.read_events(active, sets, None).await?;
+    async fn skip_lost_events(&self, active: &Active, now: Timestamp) -> Result<Step, Error> {
+        let page = self.read_events(active, None).await?;
         let mut row = active.row.clone();
         if self.store(&mut row, &page.cursor, now, 0).await? {
             let (module, account) = (&row.module, &row.account);
@@ -210,12 +177,17 @@ impl Handlers {
 
 /// Returns the id of an event for the module. The cursor of an event is no such id: it is another
 /// one if the mailbox has changed before the event is read again.
+///
+/// A flag or a folder that was changed again before the event is read again makes it another event,
+/// which a module that ignores known ids must not ignore.
 fn event_key(account: &str, event: &Event) -> String {
     let kind = event.kind.name();
     let time = event.time.millis();
-    let subject = match event.message {
-        Some(number) => number.0.to_string(),
-        None => event.data.to_string(),
+    let subject = match (event.kind, event.message) {
+        (EventType::MessageCreated | EventType::MessageDeleted, Some(number)) => {
+            number.0.to_string()
+        }
+        _ => event.data.to_string(),
     };
     secrets::sha256_hex(&format!("{account}\0{kind}\0{time}\0{subject}"))
 }
@@ -229,13 +201,17 @@ mod tests {
 
     #[test]
     fn the_id_of_an_event_does_not_depend_on_the_page_in_which_it_is_read() {
-        let event = |cursor: &str, number, flags: &[&str], time| {
+        let flags = |set: &[&str]| -> Vec<String> { set.iter().map(ToString::to_string).collect() };
+        let at = |cursor: &str, change: &Change, time| {
+            Event::of_change(cursor.into(), Timestamp::from_millis(time), change)
+        };
+        let event = |cursor: &str, number, set: &[&str], time| {
             let change = Change::Created {
                 number: MessageNumber(number),
                 folder: "INBOX".into(),
-                flags: flags.iter().map(ToString::to_string).collect(),
+                flags: flags(set),
             };
-            Event::of_change(cursor.into(), Timestamp::from_millis(time), &change)
+            at(cursor, &change, time)
         };
         let first = event_key("ada", &event("c1", 7, &[], 1000));
         // The message got a flag before the event was read again.
@@ -243,5 +219,17 @@ mod tests {
         assert_ne!(event_key("bob", &event("c1", 7, &[], 1000)), first);
         assert_ne!(event_key("ada", &event("c1", 8, &[], 1000)), first);
         assert_ne!(event_key("ada", &event("c1", 7, &[], 1001)), first);
+        // Two changes of flags that are read together are another event than the first one.
+        let flagged = |cursor: &str, set: &[&str]| {
+            let change = Change::Flags {
+                number: MessageNumber(7),
+                folder: "INBOX".into(),
+                flags: flags(set),
+            };
+            event_key("ada", &at(cursor, &change, 1000))
+        };
+        let seen = flagged("c1", &["\\Seen"]);
+        assert_eq!(flagged("c2", &["\\Seen"]), seen);
+        assert_ne!(flagged("c2", &["\\Seen", "\\Flagged"]), seen);
     }
 }

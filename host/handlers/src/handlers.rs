@@ -7,28 +7,27 @@ use latchmail_core::account_permits::AccountPermits;
 use latchmail_core::caller::{Caller, Credential, Scope};
 use latchmail_core::clock::Timestamp;
 use latchmail_core::keyring::Keyring;
+use latchmail_core::metrics;
 use latchmail_core::traces::Tracer;
-use latchmail_core::{metrics, secrets};
 use latchmail_directory::accounts::Accounts;
 use latchmail_directory::events::Events;
 use latchmail_directory::module_handlers::{EnabledModule, ModuleHandlers};
 use latchmail_events::{Feed, Watcher};
-use latchmail_jobs::{Jobs, NewJob, busy_wait};
+use latchmail_jobs::{Jobs, NewJob};
 use latchmail_mailbox::outbox::SenderAccess;
 use latchmail_mailbox::{Access, Mail};
 use latchmail_runtime::api::Recorder;
 use latchmail_runtime::manager::ModuleManager;
-use latchmail_runtime::modules::{CallError, HandlerOutcome, Module, Subscriptions, Trigger};
+use latchmail_runtime::modules::{
+    CallError, EventSubscription, HandlerOutcome, Module, Subscriptions, Timer, Trigger,
+};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::Error;
 
-/// The kind of the jobs of events. The key is the name of the module.
-pub(crate) const EVENTS: &str = "handler-events";
-/// The kind of the jobs of timers. The key is the name of the module, a slash, and the name of the
-/// timer.
-pub(crate) const TIMER: &str = "handler-timer";
+/// The kind of the jobs. The key is the name of the module.
+pub(crate) const KIND: &str = "handlers";
 
 /// Maximum number of concurrent jobs of a module on this host. Without this limit, the jobs that
 /// wait for a sandbox of one module could use all permits of the runner.
@@ -166,14 +165,11 @@ impl Handlers {
         let Some(access) = self.rights.access(account, None).await? else {
             return Ok(None);
         };
-        let mut scopes = module.handler_scopes();
-        let agreed = row.scopes();
-        scopes.retain(|scope| agreed.contains(scope));
         Ok(Some(Active {
+            scopes: scopes(&module, Some(&row)),
             module,
             row,
             access,
-            scopes,
         }))
     }
 
@@ -217,11 +213,33 @@ impl Handlers {
     }
 }
 
-/// Returns the time at which a job asks again for a permit of its module. The job is due since
-/// `due_at`.
-pub(crate) fn busy_until(now: Timestamp, due_at: Timestamp) -> Result<Timestamp, Error> {
-    let jitter = secrets::random::<1>()?[0];
-    Ok(now.plus(busy_wait(now.since(due_at), jitter)))
+impl Active {
+    /// Returns the sets of events that the module handles.
+    pub(crate) fn event_sets(&self) -> &[EventSubscription] {
+        let subscriptions = subscriptions(&self.module);
+        subscriptions
+            .map(|found| found.events.as_slice())
+            .unwrap_or_default()
+    }
+
+    /// Returns the timers of the module.
+    pub(crate) fn timers(&self) -> &[Timer] {
+        let subscriptions = subscriptions(&self.module);
+        subscriptions
+            .map(|found| found.timers.as_slice())
+            .unwrap_or_default()
+    }
+}
+
+/// Returns the scopes that the operator grants to a module, without those to which the owner of a
+/// mailbox did not agree. `row` is `None` if the owner has not enabled the module.
+pub(crate) fn scopes(module: &Module, row: Option<&EnabledModule>) -> Vec<Scope> {
+    let mut scopes = module.handler_scopes();
+    if let Some(row) = row {
+        let agreed = row.scopes();
+        scopes.retain(|scope| agreed.contains(scope));
+    }
+    scopes
 }
 
 /// Returns the events and the timers of a module with handlers.
@@ -229,10 +247,10 @@ pub(crate) fn subscriptions(module: &Module) -> Option<&Subscriptions> {
     module.manifest().handlers.as_ref()
 }
 
-/// Returns the job of the events of a mailbox for a module.
-pub(crate) fn event_job<'j>(account: &'j str, module: &'j str, now: Timestamp) -> NewJob<'j> {
+/// Returns the job of a module for a mailbox.
+pub(crate) fn job<'j>(account: &'j str, module: &'j str, now: Timestamp) -> NewJob<'j> {
     NewJob {
-        kind: EVENTS,
+        kind: KIND,
         key: module,
         account,
         due_at: now,

@@ -13,16 +13,17 @@ use latchmail_mailbox::changelog::Change;
 use latchmail_runtime::api::Recorder;
 use latchmail_runtime::modules::{HandlerOutcome, Trigger};
 use serde::Serialize;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 use utoipa::ToSchema;
 
 use crate::error::Error;
 use crate::filter::Filter;
-use crate::handlers::{Active, Handlers, subscriptions};
+use crate::handlers::{Active, Handlers};
 
 /// Maximum number of messages of a preview.
 pub const MAX_MESSAGES: u32 = 500;
-/// The time after which a preview ends before its last message.
+/// The time after which a preview ends before its last message. The request of the operator has
+/// a longer deadline.
 const MAX_TIME: Duration = Duration::from_secs(90);
 /// Maximum number of messages that are listed at a time.
 const PAGE: u32 = 100;
@@ -76,7 +77,7 @@ impl Handlers {
         let now = self.jobs.now().await?;
         let audit = AuditEvent::of(Kind::ModuleHandlersPreviewed, &account, now).about(name);
         self.audit.record(audit, origin).await?;
-        let began = Instant::now();
+        let end = Instant::now() + MAX_TIME;
         let mut preview = Preview {
             calls: Vec::with_capacity(events.len()),
             complete: true,
@@ -84,7 +85,7 @@ impl Handlers {
         for (uid, folder, event) in events {
             // The owner can withdraw the consent during a preview.
             let current = self.active(&account, name).await?;
-            let (false, Some(current)) = (began.elapsed() > MAX_TIME, current) else {
+            let Some(current) = current else {
                 preview.complete = false;
                 break;
             };
@@ -96,7 +97,11 @@ impl Handlers {
                 data: &event.data,
             };
             let called = self.call(&current, trigger, Some(Arc::clone(&recorder)));
-            let outcome = match called.await {
+            let Ok(called) = timeout_at(end, called).await else {
+                preview.complete = false;
+                break;
+            };
+            let outcome = match called {
                 Ok(HandlerOutcome::Done) => "done".to_owned(),
                 Ok(HandlerOutcome::Retry(after)) => format!("retry in {} s", after.as_secs()),
                 Ok(HandlerOutcome::Failed(reason)) => format!("failed: {reason}"),
@@ -118,12 +123,11 @@ impl Handlers {
         active: &Active,
         last: u32,
     ) -> Result<Vec<(u64, String, Event)>, Error> {
-        let sets = subscriptions(&active.module).map_or(&[][..], |found| found.events.as_slice());
         if !active.scopes.contains(&Scope::MailRead) {
             let text = "the module has no right to read mail";
             return Err(Error::NotFound(text.into()));
         }
-        let filter = Filter::new(sets, &self.mail, &active.access).await?;
+        let filter = Filter::new(active.event_sets(), &self.mail, &active.access).await?;
         let folders = filter.folders_of_new_messages();
         if folders.is_empty() {
             let text = "the module does not handle new messages";

@@ -16,7 +16,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::error::Error;
-use crate::handlers::{Handlers, subscriptions};
+use crate::handlers::{Handlers, scopes, subscriptions};
 
 /// The numbers of mailboxes for which a module acts.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
@@ -194,7 +194,7 @@ impl Handlers {
                 name: name.clone(),
                 description: description(&module),
                 subscriptions: subscriptions(&module).cloned(),
-                scopes: module.handler_scopes(),
+                scopes: scopes(&module, row.as_ref()),
                 enabled: row.is_some(),
                 paused: row.and_then(|row| row.paused),
             });

@@ -1,79 +1,98 @@
-//! The steps of a job of a timer: calls the module once for each due time.
+//! The timers of a module: calls the module once for each due time.
 
 use std::time::Duration;
 
 use latchmail_core::clock::Timestamp;
 use latchmail_directory::module_handlers::{FailedCall, TimerRow};
-use latchmail_jobs::{NewJob, Step};
+use latchmail_jobs::Step;
 use latchmail_runtime::modules::{Schedule, Trigger};
 use sha2::{Digest as _, Sha256};
 
 use crate::error::Error;
-use crate::handlers::{Active, Handlers, TIMER, busy_until, subscriptions};
-use crate::outcome::{MAX_RETRY, Next, next};
+use crate::handlers::{Active, Handlers};
+use crate::job::repeated_at;
+use crate::outcome::{Next, next};
+
+/// The next call of a timer.
+pub(crate) struct NextTimer<'t> {
+    /// The time of the call.
+    pub(crate) next_at: Timestamp,
+    row: TimerRow,
+    schedule: &'t Schedule,
+    offset: Duration,
+}
 
 impl Handlers {
-    /// Calls the module if the timer is due. All rights are read again.
-    pub(crate) async fn timer_step(
+    /// Returns the timer with the earliest next call. Stores the due times of new timers, and of
+    /// timers whose schedule has changed.
+    pub(crate) async fn next_timer<'t>(
         &self,
-        account: &str,
-        module: &str,
-        timer: &str,
+        active: &'t Active,
         now: Timestamp,
-    ) -> Result<Step, Error> {
-        let Some(active) = self.active(account, module).await? else {
-            return self.without_module(account, module, now).await;
-        };
-        let timers = subscriptions(&active.module).map_or(&[][..], |found| found.timers.as_slice());
-        let Some(declared) = timers.iter().find(|one| one.name == timer) else {
-            return Ok(Step::Done);
-        };
-        let Some(stored) = self.stored.timer(account, module, timer).await? else {
-            return Ok(Step::Done);
-        };
-        let offset = offset(account, module, timer);
-        let schedule = &declared.schedule;
-        let Some(next_due) = schedule.next_after(now, offset) else {
-            return Ok(Step::Done);
-        };
-        if !is_due_time(schedule, stored.due_at(), offset) || stored.due_at() > next_due {
-            // The schedule of a new version differs, or the clock was set back.
-            let row = &active.row;
-            let changed = self
-                .stored
-                .change_timer(row, &stored, next_due, next_due, 0);
-            changed.await?;
-            return Ok(Step::At(next_due));
+    ) -> Result<Option<NextTimer<'t>>, Error> {
+        let timers = active.timers();
+        if timers.is_empty() {
+            return Ok(None);
         }
-        let next_at = stored.next_at();
-        let rest = next_at.since(now);
-        // A longer wait for another attempt is due to a clock that was set back.
-        let is_attempt = next_at != stored.due_at();
-        if !rest.is_zero() && (!is_attempt || rest <= MAX_RETRY) {
-            return Ok(Step::At(next_at));
+        let (account, module) = (&active.row.account, &active.row.module);
+        let mut stored = self.stored.timers(account, module).await?;
+        let mut first: Option<NextTimer<'t>> = None;
+        for timer in timers {
+            let (name, schedule) = (timer.name.as_str(), &timer.schedule);
+            let offset = offset(account, module, name);
+            let Some(due_at) = schedule.next_after(now, offset) else {
+                continue;
+            };
+            let found = stored.iter().position(|row| row.timer == name);
+            let row = match found.map(|index| stored.swap_remove(index)) {
+                None => {
+                    self.stored.add_timer(account, module, name, due_at).await?;
+                    TimerRow::due(name, due_at)
+                }
+                // The schedule of a new version differs, or the clock was set back.
+                Some(row)
+                    if !is_due_time(schedule, row.due_at(), offset) || row.due_at() > due_at =>
+                {
+                    let changed = self
+                        .stored
+                        .change_timer(&active.row, &row, due_at, due_at, 0);
+                    changed.await?;
+                    TimerRow::due(name, due_at)
+                }
+                Some(row) => row,
+            };
+            let next_at = if row.next_at() == row.due_at() {
+                row.next_at()
+            } else {
+                repeated_at(row.next_at(), now)
+            };
+            if first.as_ref().is_none_or(|first| next_at < first.next_at) {
+                first = Some(NextTimer {
+                    next_at,
+                    row,
+                    schedule,
+                    offset,
+                });
+            }
         }
-        let Some(_permit) = self.permits.try_acquire(module) else {
-            return Ok(Step::At(busy_until(now, next_at)?));
-        };
-        let work = self.call_timer(&active, &stored, schedule, offset);
-        self.while_permitted(&active, now, work).await
+        Ok(first)
     }
 
-    async fn call_timer(
+    /// Calls the module for a timer. The next step waits for the next call.
+    pub(crate) async fn call_timer(
         &self,
         active: &Active,
-        stored: &TimerRow,
-        schedule: &Schedule,
-        offset: Duration,
+        timer: NextTimer<'_>,
     ) -> Result<Step, Error> {
-        let row = &active.row;
+        let (row, stored) = (&active.row, &timer.row);
         let result = self.call(active, Trigger::Timer(&stored.timer), None).await;
         let now = self.jobs.now().await?;
         let (due_at, next_at, failures) = match next(result, stored.failures) {
             Next::Done => {
                 // Due times that have passed are not made up for.
-                let Some(due_at) = schedule.next_after(now.max(stored.due_at()), offset) else {
-                    return Ok(Step::Done);
+                let after = now.max(stored.due_at());
+                let Some(due_at) = timer.schedule.next_after(after, timer.offset) else {
+                    return Ok(Step::Continue);
                 };
                 (due_at, due_at, 0)
             }
@@ -84,50 +103,12 @@ impl Handlers {
                 return Ok(Step::Continue);
             }
         };
+        // Another host can have changed the row, if this host has lost its lease.
         let changed = self
             .stored
             .change_timer(row, stored, due_at, next_at, failures);
-        Ok(if changed.await? {
-            Step::At(next_at)
-        } else {
-            Step::Continue
-        })
-    }
-
-    /// Stores the first due times of the timers of a module, and starts their jobs.
-    pub(crate) async fn start_timers(&self, account: &str, module: &str) -> Result<(), Error> {
-        let Some(active) = self.active_module(module) else {
-            return Ok(());
-        };
-        let Some(subscriptions) = subscriptions(&active) else {
-            return Ok(());
-        };
-        for timer in &subscriptions.timers {
-            let now = self.jobs.now().await?;
-            let name = &timer.name;
-            let next_due = timer
-                .schedule
-                .next_after(now, offset(account, module, name));
-            let Some(next_due) = next_due else {
-                continue;
-            };
-            self.stored
-                .add_timer(account, module, name, next_due)
-                .await?;
-            let key = format!("{module}/{name}");
-            // The step reads the due time, which can be earlier than the time of the job.
-            self.jobs
-                .ensure_due(NewJob {
-                    kind: TIMER,
-                    key: &key,
-                    account,
-                    due_at: now,
-                    payload: &[],
-                    limit: u32::MAX,
-                })
-                .await?;
-        }
-        Ok(())
+        changed.await?;
+        Ok(Step::Continue)
     }
 }
 

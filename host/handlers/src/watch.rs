@@ -12,7 +12,7 @@ use latchmail_events::{
 };
 
 use crate::error::Error;
-use crate::handlers::{Handlers, event_job};
+use crate::handlers::{Handlers, job};
 
 /// The enabled modules, as subscribers of mailboxes.
 #[derive(Debug)]
@@ -34,45 +34,44 @@ impl Handlers {
     }
 
     async fn subscribers(&self) -> Result<Vec<(String, Subscriber)>, Error> {
+        let counts = self.stored.counts().await?;
         metrics::HANDLERS_PAUSED.clear();
-        for counts in self.stored.counts().await? {
+        for counts in counts {
             metrics::HANDLERS_PAUSED.set([&counts.module], counts.paused);
         }
         let active = self.active_modules();
         let running = self.stored.running().await?.into_iter();
-        let subscribers = running.map(|(account, module)| {
+        let subscribers = running.map(|running| {
+            let (account, module) = (running.account, running.module);
             let found = active.iter().find(|one| one.manifest().name == module);
-            // The jobs start again with another version, and with other scopes.
+            // The job starts again with another version, and with other scopes.
             let version = found.map(|one| {
                 let scopes = Scope::list(&one.handler_scopes());
                 format!("{} {scopes}", one.digest())
             });
+            // The job also starts again after the owner or the operator has disabled the module and
+            // enabled it again between two reads, because the job can have ended at that time.
+            let (enabled_at, changed_at) = (running.enabled_at, running.changed_at);
+            let version = version.unwrap_or_default();
             let subscriber = Subscriber {
                 account: account.clone(),
-                id: format!("{module}/{}", version.unwrap_or_default()),
+                id: format!("{module}/{enabled_at} {changed_at} {version}"),
             };
             (account, subscriber)
         });
         Ok(subscribers.collect())
     }
 
-    /// Starts all jobs of a module for a mailbox.
+    /// Starts the job of a module for a mailbox.
     pub(crate) async fn start(&self, account: &str, module: &str) -> Result<(), Error> {
         let now = self.jobs.now().await?;
-        self.jobs
-            .ensure_due(event_job(account, module, now))
-            .await?;
-        self.start_timers(account, module).await
+        Ok(self.jobs.ensure_due(job(account, module, now)).await?)
     }
 
-    async fn start_all(&self, mailbox: &str, is_first: bool) -> Result<(), Error> {
+    async fn start_all(&self, mailbox: &str) -> Result<(), Error> {
         for module in self.stored.running_of_account(mailbox).await? {
-            if is_first {
-                self.start(mailbox, &module).await?;
-            } else {
-                let now = self.jobs.now().await?;
-                self.jobs.ensure(event_job(mailbox, &module, now)).await?;
-            }
+            // A job that waits for a timer starts too.
+            self.start(mailbox, &module).await?;
         }
         Ok(())
     }
@@ -96,12 +95,8 @@ impl Subscribers for ModuleSubscribers {
         Box::pin(async move { Ok(self.0.start(&subscriber.account, module).await?) })
     }
 
-    fn start_all<'a>(
-        &'a self,
-        mailbox: &'a str,
-        is_first: bool,
-    ) -> BoxFuture<'a, Result<(), SubscriberError>> {
-        Box::pin(async move { Ok(self.0.start_all(mailbox, is_first).await?) })
+    fn start_all<'a>(&'a self, mailbox: &'a str) -> BoxFuture<'a, Result<(), SubscriberError>> {
+        Box::pin(async move { Ok(self.0.start_all(mailbox).await?) })
     }
 
     fn set_watched(&self, mailboxes: usize) {

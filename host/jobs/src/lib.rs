@@ -14,5 +14,5 @@ mod steps;
 mod store;
 
 pub use runner::{Handler, Limits, Outcome, Runner};
-pub use steps::{Step, busy_wait, run_steps};
+pub use steps::{Step, TURN, busy_wait, run_steps};
 pub use store::{Job, Jobs, NewJob};

@@ -12,8 +12,9 @@ use tokio_util::sync::CancellationToken;
 use crate::runner::Outcome;
 use crate::store::{Job, Jobs};
 
-/// The time after which other jobs are served first.
-const TURN: Duration = Duration::from_secs(3);
+/// The time after which other jobs are served first. A step that can take much longer ends after
+/// this time and returns [`Step::Continue`].
+pub const TURN: Duration = Duration::from_secs(3);
 /// The delay after a failure of the database or of the mail server.
 const ERROR_DELAY: Duration = Duration::from_secs(2);
 /// The shortest and the longest wait for a busy resource, without the random part.

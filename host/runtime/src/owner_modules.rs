@@ -20,7 +20,8 @@ pub struct OwnerModule {
     pub description: String,
     /// The events and the timers. `None` while the operator has disabled the module.
     pub subscriptions: Option<Subscriptions>,
-    /// The scopes that the operator granted.
+    /// The scopes that the operator grants. Of an enabled module, only those to which the owner
+    /// agreed.
     pub scopes: Vec<Scope>,
     /// Whether the owner has enabled the module.
     pub enabled: bool,

@@ -15,7 +15,7 @@ use latchmail_core::error::{Failure, Kind};
 use latchmail_core::keyring::Keyring;
 use latchmail_directory::Directory;
 use latchmail_directory::credentials::index_keys::ServiceUse;
-use latchmail_handlers::{EventJobs, TimerJobs};
+use latchmail_handlers::HandlerJobs;
 use latchmail_http::App;
 use latchmail_jobs::{Handler, Jobs, Limits, Runner};
 use latchmail_mailbox::outbox::{self, Departures};
@@ -60,17 +60,13 @@ pub(super) fn start(app: &Arc<App>) -> [Runner; 3] {
     let departures = Departures::new(Arc::clone(&app.outbox), access, has_milter);
     let snoozer: Arc<dyn Handler> = app.snoozer.clone();
     let deliverer = Deliverer(Arc::clone(&app.webhooks));
-    let events = EventJobs(Arc::clone(&app.handlers));
-    let timers = TimerJobs(Arc::clone(&app.handlers));
+    let handlers = HandlerJobs(Arc::clone(&app.handlers));
     let start =
         |handlers, limits| Runner::start(Arc::clone(&app.jobs), &app.host_id, handlers, limits);
     [
         start(vec![Arc::new(departures), snoozer], Limits::default()),
         start(vec![Arc::new(deliverer)], latchmail_callbacks::LIMITS),
-        start(
-            vec![Arc::new(events), Arc::new(timers)],
-            latchmail_handlers::LIMITS,
-        ),
+        start(vec![Arc::new(handlers)], latchmail_handlers::LIMITS),
     ]
 }
 

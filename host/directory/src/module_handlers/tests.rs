@@ -106,9 +106,10 @@ async fn a_paused_module_continues_with_or_after_the_failed_event(fresh: Fresh) 
         let row = find(&fresh).await.unwrap();
         assert_eq!((&*row.cursor, row.is_running()), (cursor, true));
     }
+    let running = handlers.running().await.unwrap();
     assert_eq!(
-        handlers.running().await.unwrap(),
-        [("ada".into(), "rules".into())]
+        (&*running[0].account, &*running[0].module, running.len()),
+        ("ada", "rules", 1)
     );
     assert_eq!(handlers.running_of_account("ada").await.unwrap(), ["rules"]);
     assert!(handlers.is_running("ada", "rules").await.unwrap());
@@ -118,12 +119,23 @@ async fn a_paused_module_continues_with_or_after_the_failed_event(fresh: Fresh) 
     assert!(handlers.running().await.unwrap().is_empty());
     assert!(!handlers.is_running("ada", "rules").await.unwrap());
     assert!(find(&fresh).await.unwrap().is_running());
+    // A host that reads the modules only now and then notices that the operator disabled it.
+    let later = NOW.plus(std::time::Duration::from_millis(1));
+    let enabled = fresh
+        .directory
+        .modules
+        .switch("rules", true, later, &origin);
+    enabled.await.unwrap();
+    assert_ne!(handlers.running().await.unwrap(), running);
 }
 
 async fn a_due_time_of_a_timer_is_changed_by_one_host(fresh: Fresh) {
     prepare(&fresh).await;
     let handlers = &fresh.directory.module_handlers;
-    let timer = async || handlers.timer("ada", "rules", "daily").await.unwrap();
+    let timer = async || {
+        let timers = handlers.timers("ada", "rules").await.unwrap();
+        timers.into_iter().find(|one| one.timer == "daily")
+    };
     handlers
         .add_timer("ada", "rules", "daily", NOW)
         .await
@@ -138,7 +150,7 @@ async fn a_due_time_of_a_timer_is_changed_by_one_host(fresh: Fresh) {
             .unwrap();
     }
     let (row, due) = (find(&fresh).await.unwrap(), timer().await.unwrap());
-    assert_eq!(due.due_at(), NOW);
+    assert_eq!(due, TimerRow::due("daily", NOW));
     let changed = handlers.change_timer(&row, &due, NOW, later, 1);
     assert!(changed.await.unwrap());
     let failed = timer().await.unwrap();

@@ -6,8 +6,8 @@ use latchmail_core::clock::Timestamp;
 use super::{EnabledModule, ModuleHandlers};
 use crate::db::{Error, Tx};
 
-const FIND: &str = "SELECT timer, due_at, next_at, failures FROM module_timers \
-    WHERE account_id = $1 AND module = $2 AND timer = $3";
+const OF_MODULE: &str = "SELECT timer, due_at, next_at, failures FROM module_timers \
+    WHERE account_id = $1 AND module = $2 ORDER BY timer";
 /// Stores no timer of a module that was disabled concurrently.
 const INSERT: &str = "INSERT INTO module_timers (account_id, module, timer, due_at, next_at, failures) \
     SELECT account_id, module, $3, $4, $4, 0 FROM module_handlers \
@@ -32,6 +32,17 @@ pub struct TimerRow {
 }
 
 impl TimerRow {
+    /// Returns the row of a timer that has not been called for its next due time.
+    #[must_use]
+    pub fn due(timer: &str, due_at: Timestamp) -> Self {
+        Self {
+            timer: timer.to_owned(),
+            due_at: due_at.millis(),
+            next_at: due_at.millis(),
+            failures: 0,
+        }
+    }
+
     /// Returns the next due time.
     #[must_use]
     pub fn due_at(&self) -> Timestamp {
@@ -46,17 +57,13 @@ impl TimerRow {
 }
 
 impl ModuleHandlers {
-    /// Returns a timer of a mailbox.
+    /// Returns the timers of a module for a mailbox, sorted by name. They include timers that only
+    /// an earlier version of the module has.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
-    pub async fn timer(
-        &self,
-        account: &str,
-        module: &str,
-        timer: &str,
-    ) -> Result<Option<TimerRow>, Error> {
-        self.db.optional(FIND, (account, module, timer)).await
+    pub async fn timers(&self, account: &str, module: &str) -> Result<Vec<TimerRow>, Error> {
+        self.db.all(OF_MODULE, (account, module)).await
     }
 
     /// Stores the first due time of a timer, unless the timer is stored or the module is not
@@ -114,7 +121,7 @@ pub(super) async fn resume(
     Ok(())
 }
 
-/// Deletes a timer, so that the host that watches the mailbox stores its next due time.
+/// Deletes a timer, so that its job stores the next due time.
 pub(super) async fn forget(
     tx: &mut Tx,
     account: &str,

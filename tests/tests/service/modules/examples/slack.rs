@@ -34,7 +34,7 @@ async fn wait_for_delay(service: &Service) {
     let rows = &service.app().directory.module_handlers;
     wait_until("the next attempt waits", async || {
         let running = rows.running().await.unwrap();
-        let (account, module) = &running[0];
+        let (account, module) = (&running[0].account, &running[0].module);
         let row = rows.find(account, module).await.unwrap().unwrap();
         row.next_at() > service.clock.now()
     })

@@ -183,8 +183,9 @@ async fn an_idle_module_misses_no_event_if_an_earlier_key_is_removed() {
     service.operator("key rotate", "").await.succeeds();
     wait_until("the position is stored with the new key", async || {
         let rows = &directory.module_handlers;
-        let (account, module) = rows.running().await.unwrap().remove(0);
-        let row = rows.find(&account, &module).await.unwrap().unwrap();
+        let running = rows.running().await.unwrap().remove(0);
+        let row = rows.find(&running.account, &running.module).await;
+        let row = row.unwrap().unwrap();
         let position = URL_SAFE_NO_PAD.decode(row.cursor).unwrap();
         !position.starts_with(&earlier.id)
     })

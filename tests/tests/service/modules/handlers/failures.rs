@@ -68,7 +68,7 @@ async fn a_trap_is_repeated_with_growing_delays_and_then_pauses_the_module() {
         wait_until("the next call waits", async || {
             let rows = &service.app().directory.module_handlers;
             let rows = rows.running().await.unwrap();
-            let (account, module) = &rows[0];
+            let (account, module) = (&rows[0].account, &rows[0].module);
             let handlers = &service.app().directory.module_handlers;
             let row = handlers.find(account, module).await.unwrap().unwrap();
             row.failures == i64::try_from(count).unwrap()

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use latchmail_tests::{Service, wait_until};
 
-use super::{advance, deliver_in_order, start_with_clock, switch, wait_for_log};
+use super::{advance, deliver_in_order, log, start_with_clock, switch, wait_for_log};
 
 const MINUTE: Duration = Duration::from_mins(1);
 
@@ -13,9 +13,8 @@ async fn wait_for_timer(service: &Service) {
     let rows = &service.app().directory.module_handlers;
     wait_until("the timer is stored", async || {
         let running = rows.running().await.unwrap();
-        let (account, module) = &running[0];
-        let timer = rows.timer(account, module, "tick").await;
-        timer.unwrap().is_some()
+        let timers = rows.timers(&running[0].account, &running[0].module).await;
+        !timers.unwrap().is_empty()
     })
     .await;
 }
@@ -47,4 +46,19 @@ async fn a_timer_runs_once_for_each_due_time_and_once_for_missed_ones() {
     wait_for_timer(&service).await;
     deliver_in_order(&ada, "two").await;
     wait_for_log(&ada, &["one", "tick", "tick", "tick", "two"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_timer_continues_after_its_account_was_disabled() {
+    let service = start_with_clock("tick=60").await;
+    let ada = service.person("ada").await;
+    switch(&ada, true).await;
+    wait_for_timer(&service).await;
+    let command = |verb| format!("account {verb} {}", ada.address);
+    service.operator(&command("disable"), "").await.succeeds();
+    advance(&service, MINUTE);
+    service.operator(&command("enable"), "").await.succeeds();
+    advance(&service, MINUTE * 2);
+    let ada = ada.sign_in_again().await;
+    wait_until("the timer runs again", async || !log(&ada).await.is_empty()).await;
 }
