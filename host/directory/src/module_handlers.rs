@@ -46,7 +46,7 @@ const PAUSED: &str = "SELECT a.address, h.paused AS reason, h.paused_at \
     WHERE h.module = $1 AND h.paused IS NOT NULL ORDER BY h.paused_at DESC, a.address LIMIT $2";
 const INSERT: &str = "INSERT INTO module_handlers \
         (account_id, module, scopes, enabled_at, cursor, next_at) \
-    VALUES ($1, $2, $3, $4, $5, $4) ON CONFLICT (account_id, module) DO NOTHING";
+    VALUES ($1, $2, $3, $4, $5, 0) ON CONFLICT (account_id, module) DO NOTHING";
 const SET_SCOPES: &str = "UPDATE module_handlers SET scopes = $3 \
     WHERE account_id = $1 AND module = $2 AND scopes <> $3";
 const DELETE: &str = "DELETE FROM module_handlers WHERE account_id = $1 AND module = $2";
@@ -57,7 +57,7 @@ const PAUSE: &str = "UPDATE module_handlers SET paused = $4, paused_at = $5, fai
         failed_timer = $7 \
     WHERE account_id = $1 AND module = $2 AND enabled_at = $3 AND paused IS NULL";
 const RESUME: &str = "UPDATE module_handlers SET paused = NULL, paused_at = NULL, \
-        failures = 0, next_at = $3, cursor = $4, failed_event = NULL, failed_timer = NULL \
+        failures = 0, next_at = 0, cursor = $3, failed_event = NULL, failed_timer = NULL \
     WHERE account_id = $1 AND module = $2 AND paused IS NOT NULL";
 
 /// A module that the owner of a mailbox has enabled.
@@ -98,7 +98,8 @@ impl EnabledModule {
         Scope::read_list(&self.scopes)
     }
 
-    /// Returns the time before which no event is handled.
+    /// Returns the time before which no event is handled. It has passed unless a call must be
+    /// repeated.
     #[must_use]
     pub fn next_at(&self) -> Timestamp {
         Timestamp::from_millis(self.next_at)
@@ -380,8 +381,8 @@ impl ModuleHandlers {
         };
         let skipped = row.failed_event.as_ref().filter(|_| skip);
         let cursor = skipped.unwrap_or(&row.cursor);
-        tx.execute(RESUME, (account, module, now, cursor)).await?;
-        timers::resume(&mut tx, account, module, now).await?;
+        tx.execute(RESUME, (account, module, cursor)).await?;
+        timers::resume(&mut tx, account, module).await?;
         if let Some(timer) = row.failed_timer.as_ref().filter(|_| skip) {
             timers::forget(&mut tx, account, module, timer).await?;
         }

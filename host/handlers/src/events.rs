@@ -21,6 +21,9 @@ const PAGE: usize = 50;
 /// The interval at which the position is stored while events are done. After a kill of the host,
 /// the events of this time are handled again.
 const STORE_INTERVAL: Duration = Duration::from_millis(50);
+/// The time of the next call if no call must be repeated. A clock that is set back does not delay
+/// such a call.
+const AT_ONCE: Timestamp = Timestamp::from_millis(0);
 
 impl Handlers {
     /// Handles the next events of a mailbox. Returns [`Step::Done`] if there are no more events.
@@ -34,7 +37,7 @@ impl Handlers {
         let page = match page {
             Ok(page) => page,
             Err(Error::Mailbox(MailboxError::CursorExpired)) => {
-                return self.skip_lost_events(active, now).await;
+                return self.skip_lost_events(active).await;
             }
             Err(error) => return Err(error),
         };
@@ -54,7 +57,7 @@ impl Handlers {
             }
             position.clone_from(&event.id);
             if stored_at.elapsed() >= STORE_INTERVAL {
-                if !self.store(&mut row, &position, now, 0).await? {
+                if !self.store(&mut row, &position, AT_ONCE, 0).await? {
                     return Ok(Step::Continue);
                 }
                 stored_at = Instant::now();
@@ -72,7 +75,7 @@ impl Handlers {
             });
         }
         // Another host can do the step at the same time, if this host has lost its lease.
-        let is_stored = self.store(&mut row, &page.cursor, now, 0).await?;
+        let is_stored = self.store(&mut row, &page.cursor, AT_ONCE, 0).await?;
         let is_done = is_stored && page.events.is_empty() && !page.more;
         Ok(if is_done { Step::Done } else { Step::Continue })
     }
@@ -113,7 +116,7 @@ impl Handlers {
             }
             Next::Pause(reason) => {
                 let failures = row.failures;
-                if self.store(row, position, now, failures).await? {
+                if self.store(row, position, AT_ONCE, failures).await? {
                     let failed = FailedCall::Event(&event.id);
                     self.pause(row, &reason, failed, now).await?;
                 }
@@ -159,10 +162,10 @@ impl Handlers {
 
     /// Continues with the current position of the change log, because the events since the old
     /// position are not known any longer.
-    async fn skip_lost_events(&self, active: &Active, now: Timestamp) -> Result<Step, Error> {
+    async fn skip_lost_events(&self, active: &Active) -> Result<Step, Error> {
         let page = self.read_events(active, None).await?;
         let mut row = active.row.clone();
-        if self.store(&mut row, &page.cursor, now, 0).await? {
+        if self.store(&mut row, &page.cursor, AT_ONCE, 0).await? {
             let (module, account) = (&row.module, &row.account);
             tracing::warn!(
                 module,

@@ -26,10 +26,11 @@ pub const LIMITS: Limits = Limits {
 };
 /// The interval at which the rights of a running call are checked.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// The interval at which a job is tried again on a host that could not load the module.
-const FAILED_MODULE_INTERVAL: Duration = Duration::from_secs(5);
-/// The interval at which a job is tried again while the account is disabled.
-const DISABLED_ACCOUNT_INTERVAL: Duration = Duration::from_mins(1);
+/// The shortest and the longest time after which a job is tried again while this host cannot load
+/// the module. The time grows, because the module can have many mailboxes. A job of a disabled
+/// account waits for the longest time.
+const MIN_ABSENCE: Duration = Duration::from_secs(5);
+const MAX_ABSENCE: Duration = Duration::from_mins(1);
 /// The time for which a job waits in the queue for a permit of its module. After this time, the job
 /// leaves its permit of the runner to other modules, and tries again later.
 const PERMIT_WAIT: Duration = Duration::from_millis(100);
@@ -58,7 +59,7 @@ impl Handlers {
     async fn step(&self, job: &Job, now: Timestamp) -> Result<Step, Error> {
         let (account, module) = (&job.account, &job.key);
         let Some(active) = self.active(account, module).await? else {
-            return self.without_rights(account, module, now).await;
+            return self.without_rights(job, now).await;
         };
         let timer = self.next_timer(&active, now).await?;
         let timer_at = timer.as_ref().map(|timer| timer.next_at);
@@ -143,24 +144,20 @@ impl Handlers {
     }
 
     /// Returns the next step of a job whose module cannot act for the mailbox on this host.
-    async fn without_rights(
-        &self,
-        account: &str,
-        module: &str,
-        now: Timestamp,
-    ) -> Result<Step, Error> {
+    async fn without_rights(&self, job: &Job, now: Timestamp) -> Result<Step, Error> {
+        let (account, module) = (&job.account, &job.key);
         if !self.stored.is_running(account, module).await? {
             // The host that watches the mailbox starts the job again when the module can act.
             return Ok(Step::Done);
         }
         let wait = if self.active_module(module).is_some() {
-            DISABLED_ACCOUNT_INTERVAL
+            MAX_ABSENCE
         } else if self.serves(module) {
             // This version has no handlers. The watching host starts the job of another version.
             return Ok(Step::Done);
         } else {
             // Another host can have the module, if this host could not load it.
-            FAILED_MODULE_INTERVAL
+            (now.since(job.due_at) / 2).clamp(MIN_ABSENCE, MAX_ABSENCE)
         };
         Ok(Step::At(now.plus(wait)))
     }

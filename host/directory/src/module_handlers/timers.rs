@@ -17,7 +17,7 @@ const CHANGE: &str = "UPDATE module_timers SET due_at = $5, next_at = $6, failur
     WHERE account_id = $1 AND module = $2 AND timer = $3 AND due_at = $4";
 const DELETE: &str =
     "DELETE FROM module_timers WHERE account_id = $1 AND module = $2 AND timer = $3";
-const RESUME: &str = "UPDATE module_timers SET failures = 0, next_at = $3 \
+const RESUME: &str = "UPDATE module_timers SET failures = 0, next_at = due_at \
     WHERE account_id = $1 AND module = $2 AND failures > 0";
 
 /// A timer of a mailbox.
@@ -111,13 +111,8 @@ impl ModuleHandlers {
 }
 
 /// Makes the timers due whose calls have failed.
-pub(super) async fn resume(
-    tx: &mut Tx,
-    account: &str,
-    module: &str,
-    now: Timestamp,
-) -> Result<(), Error> {
-    tx.execute(RESUME, (account, module, now)).await?;
+pub(super) async fn resume(tx: &mut Tx, account: &str, module: &str) -> Result<(), Error> {
+    tx.execute(RESUME, (account, module)).await?;
     Ok(())
 }
 
