@@ -32,3 +32,4 @@ pub use digest::Digest;
 pub use error::Error;
 pub use reference::{InvalidReference, Reference};
 pub use registry::{Registry, Resolved};
+pub use tags::version;

@@ -48,6 +48,12 @@ impl Reference {
         &self.repository
     }
 
+    /// Returns the tag of the reference.
+    #[must_use]
+    pub fn tag(&self) -> Option<&str> {
+        self.tag.as_deref()
+    }
+
     /// Returns the digest of the reference.
     #[must_use]
     pub fn digest(&self) -> Option<&Digest> {

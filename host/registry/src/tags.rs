@@ -81,8 +81,9 @@ async fn tags(session: &mut Session<'_>) -> Result<Vec<String>, Error> {
     Err(Error::malformed(what, "the repository has too many tags"))
 }
 
-/// Returns the numbers of a version such as `1.2.3` or `v1.2.3`.
-fn version(tag: &str) -> Option<[u64; 3]> {
+/// Returns the numbers of a version such as `1.2.3` or `v1.2.3`. Returns `None` for other texts.
+#[must_use]
+pub fn version(tag: &str) -> Option<[u64; 3]> {
     let text = tag.strip_prefix('v').unwrap_or(tag);
     let number = |text: &str| {
         let is_number = text.bytes().all(|byte| byte.is_ascii_digit());

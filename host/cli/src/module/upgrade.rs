@@ -3,10 +3,10 @@
 use anyhow::{anyhow, bail};
 use http::Method;
 use latchmail_core::config::Config;
-use latchmail_registry::Reference;
+use latchmail_registry::{Reference, version};
 use latchmail_runtime::modules::Mount;
 use latchmail_terminal::output::{escape, print_line, print_lines};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::client::send;
 use super::components::{artifact, pull, registry};
@@ -50,6 +50,14 @@ pub(super) async fn upgrade(config: &Config, name: &str, options: Options) -> an
             "{resolved} contains the module `{}`, not {name}",
             escape(found)
         );
+    }
+    // A signature does not contain the tag, so a registry can give a newer tag to an older
+    // artifact.
+    let numbers = |module: &Value| version(module["version"].as_str().unwrap_or_default());
+    let (current, newer) = (numbers(&report), numbers(&response["modules"][0]));
+    let is_version = newest.tag().is_some_and(|tag| version(tag).is_some());
+    if is_version && newer.is_some() && newer < current {
+        bail!("{resolved} contains an older version of {name} than the current one");
     }
     if options.plan {
         print_line(&format!("{name} would be upgraded to {resolved}"))?;

@@ -185,6 +185,27 @@ async fn a_module_serves_while_its_registry_is_down_and_after_its_tag_has_moved(
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_older_artifact_with_the_tag_of_a_newer_version_is_no_upgrade() {
+    let fixture = Fixture::start().await;
+    let upgrade = ["module", "upgrade", "variant", "--yes"];
+    let set_tags = |tags: &[&str]| {
+        let list = json!({ "tags": tags }).to_string();
+        fixture.registry.reply("tags/list", list.as_bytes());
+    };
+    fixture.publish_next();
+    set_tags(&["1.0.0", "2.0.0"]);
+    run(&fixture.service, &upgrade).await.succeeds();
+    assert_serves(&fixture.service, "2.0.0").await;
+    // The artifact of version 1.0.0 is signed.
+    set_tags(&["1.0.0", "2.0.0", "3.0.0"]);
+    fixture.publish("3.0.0", &variant_with_version("1.0.0"));
+    run(&fixture.service, &upgrade)
+        .await
+        .fails_mentioning("an older version");
+    assert_serves(&fixture.service, "2.0.0").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_module_without_a_valid_signature_is_refused() {
     let fixture = Fixture::start().await;
     let registry = &fixture.registry;
