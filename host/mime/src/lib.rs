@@ -28,6 +28,7 @@
 
 pub mod bounds;
 mod charset;
+pub mod codes;
 mod date;
 mod decoded_size;
 mod delivery_status;
