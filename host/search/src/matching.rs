@@ -72,6 +72,7 @@ pub(crate) struct WordsIn {
 /// A condition on one document.
 enum Filter {
     Attachment,
+    Codes,
     Before(i64),
     After(i64),
     Larger(u64),
@@ -250,6 +251,7 @@ fn kind(condition: &Condition, state: &MailboxState) -> Kind {
             });
         }
         Condition::Attachment => Filter::Attachment,
+        Condition::Codes => Filter::Codes,
         Condition::Unread => flags(&|flags| !flags.contains("\\Seen")),
         Condition::Label(keyword) => flags(&|flags| flags.contains(keyword)),
         Condition::Before(time) => Filter::Before(*time),
@@ -350,6 +352,7 @@ impl Filter {
     fn add(&self, segment: &Segment, state: &MailboxState, candidates: &Docs, docs: &mut Docs) {
         match self {
             Self::Attachment => select(&segment.has_attachment, candidates, docs, |has| has),
+            Self::Codes => select(&segment.has_codes, candidates, docs, |has| has),
             Self::Before(time) => select(&segment.date, candidates, docs, |date| date < *time),
             Self::After(time) => select(&segment.date, candidates, docs, |date| date >= *time),
             Self::Larger(size) => select(&segment.size, candidates, docs, |bytes| bytes > *size),

@@ -77,6 +77,8 @@ pub enum Condition {
     },
     /// The message has an attachment.
     Attachment,
+    /// The message has a code or a link for signing in. No query of a client has this condition.
+    Codes,
     /// The message is unread.
     Unread,
     /// The message has the IMAP keyword, ignoring case.
@@ -115,6 +117,19 @@ pub struct QueryError {
 }
 
 impl Query {
+    /// Excludes messages with codes or links for signing in, if the query has conditions on texts.
+    /// Otherwise the result would reveal the codes.
+    pub fn exclude_codes(&mut self) {
+        let mut terms = self.clauses.iter().flat_map(|clause| &clause.terms);
+        if terms.any(|term| matches!(term.condition, Condition::Text { .. })) {
+            let term = Term {
+                negated: true,
+                condition: Condition::Codes,
+            };
+            self.clauses.push(Clause { terms: vec![term] });
+        }
+    }
+
     /// Parses a query with operators.
     ///
     /// # Errors

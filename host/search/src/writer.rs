@@ -67,6 +67,8 @@ pub struct Document<'a> {
     pub cc: &'a [Participant<'a>],
     /// Whether the message has an attachment.
     pub has_attachment: bool,
+    /// Whether the message has a code or a link for signing in.
+    pub has_codes: bool,
     /// The names of the attachments.
     pub attachments: &'a [&'a str],
     /// The visible text.
@@ -93,6 +95,7 @@ impl Document<'_> {
         document.add_i64(fields.date, self.date);
         document.add_u64(fields.size, self.size);
         document.add_bool(fields.has_attachment, self.has_attachment);
+        document.add_bool(fields.has_codes, self.has_codes);
         document.add_u64(fields.message_id, self.thread.message_id);
         for &reference in &self.thread.references {
             document.add_u64(fields.references, reference);

@@ -410,6 +410,7 @@ fn build(folder: &Path, random: &mut Random) -> (Index, MailboxState, Vec<Messag
                 address: &to_text[3],
             }],
             has_attachment: message.has_attachment,
+            has_codes: false,
             attachments: &[&body_text[0], &body_text[1]],
             text: &body_text[2],
             other_text: "",

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 
 use latchmail_core::clock::Timestamp;
 use latchmail_core::message_number::MessageNumber;
+use latchmail_mime::codes::{has_codes, has_links};
 use latchmail_mime::preview::Preview;
 use latchmail_mime::{self as mime, Header};
 use latchmail_search::threads::ThreadKeys;
@@ -29,6 +30,8 @@ pub(super) struct MessageDocument {
     text: String,
     /// The visible text of the HTML, if the HTML contains words that `text` does not contain.
     other_text: String,
+    /// Whether the message has a code or a link for signing in.
+    has_codes: bool,
     pub(super) thread: ThreadKeys,
 }
 
@@ -52,9 +55,13 @@ impl MessageDocument {
         } else {
             thread_fields(&header).keys(number)
         };
-        let (text, other_text) = searchable_texts(content.text, content.html.as_deref());
+        let html = content.html.as_deref();
+        let (text, other_text) = searchable_texts(content.text, html);
+        let texts = [&*header.subject, &text, &other_text];
+        let has_codes = has_codes(&texts) || html.is_some_and(|html| has_links(html, &texts));
         Self {
             number,
+            has_codes,
             arrival: message.internal_date.map_or(0, Timestamp::millis),
             text,
             other_text,
@@ -94,6 +101,7 @@ impl MessageDocument {
             to: &to,
             cc: &cc,
             has_attachment: !attachments.is_empty(),
+            has_codes: self.has_codes,
             attachments: &attachments,
             text: &self.text,
             other_text: &self.other_text,

@@ -63,6 +63,8 @@ fn term_key(term: &Term, path: &str) -> Result<SearchKey, bool> {
             Scope::Subject => SearchKey::Subject(text.clone()),
         },
         Condition::Attachment => SearchKey::Mixed,
+        // Only the search index knows which messages have codes.
+        Condition::Codes => return Err(term.negated),
         Condition::Unread => SearchKey::Unseen,
         Condition::Label(label) => match Flag::named(label).filter(Flag::is_keyword) {
             Some(keyword) => SearchKey::Keyword(keyword),
