@@ -60,6 +60,7 @@ pub async fn app_password(database: &Database, address: &str, now: Timestamp) ->
             selector: password.selector().into(),
             secret_hash: password.hash(),
             expires_at: None,
+            policy: None,
         },
         sealed_password: Vec::new(),
         refresh_hash: sha256_hex(token.expose_secret()),

@@ -234,6 +234,7 @@ impl Auth {
             verifier: Arc::clone(&verifier),
             audiences: Audiences::new(&config.base_url()),
             agents_send: config.mcp.send_tool,
+            default_policy: config.grants.default_policy,
             tasks: tasks.clone(),
         });
         Ok(Self {
@@ -248,6 +249,7 @@ impl Auth {
                 tasks: tasks.clone(),
                 uses: Arc::clone(&uses),
                 known: Cache::new(CACHE_CAPACITY),
+                default_policy: config.grants.default_policy,
             },
             grants: Grants {
                 directory: directory.clone(),

@@ -119,6 +119,7 @@ async fn attached(
         selector: secret.selector().to_owned(),
         secret_hash: secret.hash(),
         expires_at: Some(clock.now().plus(CREDENTIAL_LIFETIME)),
+        policy: None,
     };
     directory
         .credentials

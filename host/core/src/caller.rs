@@ -9,6 +9,7 @@ use secrecy::SecretString;
 use tokio::time::Instant;
 
 use crate::permissions::Grants;
+use crate::policy::{ActingGrant, Policy};
 
 named! {
     /// A permission of a credential. The variants are in canonical order. Their names are those in
@@ -213,6 +214,9 @@ pub struct Caller {
     pub credential: Credential,
     /// The credential with which the service logs in to the caller's own mailbox.
     pub mail: MailCredential,
+    /// The API token or the OAuth grant of the request, with its policy. `None` for other
+    /// credentials, and for tokens of an external authorization server.
+    pub grant: Option<Arc<ActingGrant>>,
     /// The shared mailbox that the caller uses, or `None` for the caller's own mailbox.
     pub shared: Option<Box<Shared>>,
 }
@@ -304,6 +308,22 @@ impl Caller {
             scopes.retain(|scope| *scope != Scope::AliasesWrite);
         }
         self
+    }
+
+    /// Returns the policy of the caller's grant. Returns `None` if nothing but the scopes limits
+    /// the caller.
+    #[must_use]
+    pub fn policy(&self) -> Option<&Policy> {
+        self.grant.as_ref()?.policy.as_ref()
+    }
+
+    /// Returns `true` if a person sends with the credential: with a session or with a mail client.
+    #[must_use]
+    pub fn is_person(&self) -> bool {
+        matches!(
+            self.credential,
+            Credential::Session { .. } | Credential::AppPassword { .. }
+        )
     }
 
     /// Returns `true` if the caller's credential has `scope`. A session has every scope.

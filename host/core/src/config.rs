@@ -15,6 +15,7 @@ mod database;
 mod dkim;
 mod dns;
 mod events;
+mod grants;
 mod handlers;
 mod http;
 mod imap;
@@ -59,6 +60,7 @@ pub use self::database::Database;
 pub use self::dkim::{Dkim, DkimKey};
 pub use self::dns::Dns;
 pub use self::events::Events;
+pub use self::grants::Grants;
 pub use self::handlers::Handlers;
 pub use self::http::Http;
 pub use self::imap::{Imap, SessionNames};
@@ -184,6 +186,8 @@ section! {
         pub handlers: Handlers,
         /// The settings of the authorization server for agents.
         pub oauth: OAuth,
+        /// The policies of new API tokens and OAuth grants.
+        pub grants: Grants,
         /// The settings of the metrics.
         pub metrics: Metrics,
         /// The settings of the traces.

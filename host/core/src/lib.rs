@@ -27,6 +27,7 @@ pub mod message_number;
 pub mod metrics;
 pub mod network;
 pub mod permissions;
+pub mod policy;
 pub mod rate_limit;
 pub mod sealing;
 pub mod secret_file;

@@ -27,8 +27,8 @@ const BATCH: usize = 100;
 /// Maximum number of app passwords for mail clients that an account can have.
 pub const MAX_APP_PASSWORDS: u32 = 100;
 
-const INSERT: &str = "INSERT INTO app_passwords (id, account_id, kind, label, selector, secret_hash, created_at, expires_at) \
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+const INSERT: &str = "INSERT INTO app_passwords (id, account_id, kind, label, selector, secret_hash, created_at, expires_at, policy) \
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
 const SET_END: &str = "UPDATE app_passwords SET expires_at = $2 WHERE id = $1";
 const DELETE: &str = "DELETE FROM app_passwords WHERE id = $1";
 const VALID: &str = "SELECT p.expires_at FROM app_passwords p JOIN accounts a ON a.id = p.account_id \
@@ -115,6 +115,8 @@ pub struct NewAppPassword {
     /// The time at which the app password expires, or `None` if it does not expire. Ignored for web
     /// sessions, API tokens and OAuth grants, whose app passwords expire together with them.
     pub expires_at: Option<Timestamp>,
+    /// The policy of an API token or of an OAuth grant, as JSON.
+    pub policy: Option<String>,
 }
 
 debug_fields!(NewAppPassword {
@@ -142,6 +144,7 @@ impl NewAppPassword {
             selector: secret.selector().to_owned(),
             secret_hash: secret.hash(),
             expires_at: None,
+            policy: None,
         })
     }
 }
@@ -406,6 +409,7 @@ pub(super) async fn insert(
         &password.secret_hash,
         created_at,
         expires_at,
+        &password.policy,
     );
     tx.execute(INSERT, row).await?;
     tx.project(Source::AppPassword(&password.id)).await

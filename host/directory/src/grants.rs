@@ -1,14 +1,15 @@
 //! Grants: the credentials with which programs access a mailbox on behalf of its owner. A grant is
 //! an API token or an OAuth grant.
 //!
-//! The owner can suspend a grant and resume it later. A suspended grant keeps its secrets, but the
-//! service and the mail server refuse them. This module does not end grants:
-//! [`ApiTokens`](crate::tokens::ApiTokens) and [`OAuth`](crate::oauth::OAuth) do.
+//! The owner can set the policy of a grant, suspend the grant and resume it later. A suspended
+//! grant keeps its secrets, but the service and the mail server refuse them. This module does not
+//! end grants: [`ApiTokens`](crate::tokens::ApiTokens) and [`OAuth`](crate::oauth::OAuth) do.
 
 use latchmail_core::caller::Origin;
 use latchmail_core::clock::Timestamp;
+use latchmail_core::policy::Policy;
 
-use crate::db::{Db, Error, Source};
+use crate::db::{Db, Error, Source, Tx};
 use crate::events::{self, Event, Kind};
 use crate::session_caller::SessionCaller;
 
@@ -17,11 +18,11 @@ use crate::session_caller::SessionCaller;
 /// tokens.
 const LIST: &str = "SELECT g.id AS id, TRUE AS oauth, p.label AS label, g.client_id AS client_id, g.scope AS scopes, \
         p.id AS app_password_id, p.created_at AS created_at, p.last_used_at AS last_used_at, p.expires_at AS expires_at, \
-        p.suspended_at AS suspended_at \
+        p.suspended_at AS suspended_at, p.policy AS policy \
     FROM oauth_grants g JOIN app_passwords p ON p.id = g.app_password_id \
     WHERE g.account_id = $1 AND (p.expires_at IS NULL OR p.expires_at > $2) \
     UNION ALL \
-    SELECT t.id, FALSE, t.label, NULL, t.scopes, p.id, t.created_at, p.last_used_at, t.expires_at, p.suspended_at \
+    SELECT t.id, FALSE, t.label, NULL, t.scopes, p.id, t.created_at, p.last_used_at, t.expires_at, p.suspended_at, p.policy \
     FROM api_tokens t LEFT JOIN app_passwords p ON p.id = t.app_password_id \
     WHERE t.account_id = $1 AND t.revoked_at IS NULL \
     ORDER BY created_at DESC, id DESC";
@@ -30,6 +31,7 @@ const FIND: &str = "SELECT p.id, p.label, p.suspended_at FROM app_passwords p WH
         SELECT g.app_password_id FROM oauth_grants g WHERE g.id = $1 \
         UNION ALL SELECT t.app_password_id FROM api_tokens t WHERE t.id = $1 AND t.revoked_at IS NULL) \
     AND (p.kind <> 'oauth_grant' OR p.expires_at > $3)";
+const SET_POLICY: &str = "UPDATE app_passwords SET policy = $2 WHERE id = $1";
 const SET_SUSPENDED: &str = "UPDATE app_passwords SET suspended_at = $2 WHERE id = $1";
 /// Adds a suspended app password to the list of app passwords whose sessions must end.
 const ADD_ENDED: &str = "INSERT INTO ended_app_passwords (app_password_id, ended_at) VALUES ($1, $2) \
@@ -59,9 +61,11 @@ pub struct Grant {
     pub expires_at: Option<Timestamp>,
     /// The time of the suspension, or `None` if the grant is not suspended.
     pub suspended_at: Option<Timestamp>,
+    /// The policy, or `None` if only the scopes limit the grant.
+    pub policy: Option<Policy>,
 }
 
-/// The result of suspending or resuming a grant.
+/// The result of suspending or resuming a grant, or of setting its policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Suspension {
     /// The grant is in the requested state.
@@ -87,6 +91,7 @@ struct Row {
     last_used_at: Option<i64>,
     expires_at: Option<i64>,
     suspended_at: Option<i64>,
+    policy: Option<String>,
 }
 
 /// The grants of accounts.
@@ -112,6 +117,7 @@ impl Grants {
             last_used_at: row.last_used_at.map(Timestamp::from_millis),
             expires_at: row.expires_at.map(Timestamp::from_millis),
             suspended_at: row.suspended_at.map(Timestamp::from_millis),
+            policy: row.policy.as_deref().map(Policy::stored),
         };
         Ok(rows.into_iter().map(grant).collect())
     }
@@ -153,6 +159,64 @@ impl Grants {
             let event = Event::of(kind, account_id, now).about(id).detail(&label);
             events::commit(tx, event, origin).await?;
         }
+        Ok(Suspension::Done { app_password_id })
+    }
+
+    /// Sets the policy of a grant of the caller's account. Requests that begin later follow the new
+    /// policy.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails. Nothing is changed in that case.
+    pub async fn set_policy(
+        &self,
+        caller: SessionCaller<'_>,
+        id: &str,
+        policy: &Policy,
+        origin: &Origin,
+    ) -> Result<Suspension, Error> {
+        let (account_id, now) = (caller.account_id, caller.at);
+        let mut tx = self.db.begin().await?;
+        if !caller.lock(&mut tx).await? {
+            return Ok(Suspension::SessionOver);
+        }
+        self.set_policy_in(tx, (account_id, id, now), policy, origin)
+            .await
+    }
+
+    /// Sets the policy of a grant of an account for the operator, like [`Grants::set_policy`].
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails. Nothing is changed in that case.
+    pub async fn set_policy_as_operator(
+        &self,
+        account_id: &str,
+        id: &str,
+        policy: &Policy,
+        now: Timestamp,
+    ) -> Result<Suspension, Error> {
+        let tx = self.db.begin_locked(account_id).await?;
+        self.set_policy_in(tx, (account_id, id, now), policy, &Origin::operator())
+            .await
+    }
+
+    async fn set_policy_in(
+        &self,
+        mut tx: Tx,
+        (account_id, id, now): (&str, &str, Timestamp),
+        policy: &Policy,
+        origin: &Origin,
+    ) -> Result<Suspension, Error> {
+        let found: Option<(String, String, Option<i64>)> =
+            tx.optional(FIND, (id, account_id, now)).await?;
+        let Some((app_password_id, label, _)) = found else {
+            return Ok(Suspension::Unknown);
+        };
+        let change = (&app_password_id, policy.to_json());
+        tx.execute(SET_POLICY, change).await?;
+        let event = Event::of(Kind::GrantPolicySet, account_id, now)
+            .about(id)
+            .detail(&label);
+        events::commit(tx, event, origin).await?;
         Ok(Suspension::Done { app_password_id })
     }
 }

@@ -33,6 +33,7 @@ pub mod module_handlers;
 pub mod modules;
 pub mod oauth;
 pub mod outbox;
+pub mod policies;
 pub mod sendings;
 pub mod session_caller;
 pub mod sessions;
@@ -70,6 +71,7 @@ use crate::module_handlers::ModuleHandlers;
 use crate::modules::Modules;
 use crate::oauth::OAuth;
 use crate::outbox::Outbox;
+use crate::policies::Policies;
 use crate::sendings::Sendings;
 use crate::sessions::Sessions;
 use crate::single_sign_on::SingleSignOn;
@@ -104,6 +106,7 @@ pub struct Directory {
     pub modules: Modules,
     pub oauth: OAuth,
     pub outbox: Outbox,
+    pub policies: Policies,
     pub second_factors: SecondFactors,
     pub sendings: Sendings,
     pub sessions: Sessions,
@@ -195,7 +198,11 @@ impl Directory {
             },
             outbox: Outbox {
                 db: db.clone(),
-                submissions: last_logins,
+                submissions: last_logins.clone(),
+            },
+            policies: Policies {
+                db: db.clone(),
+                milter: last_logins,
             },
             second_factors: SecondFactors { db: db.clone() },
             sendings: Sendings { db: db.clone() },

@@ -1,6 +1,6 @@
 //! Reads the tables for mail servers on behalf of a milter, and records the mail of aliases,
-//! submissions and delivery reports. The tables contain the domains for which the mail server
-//! receives mail, and the addresses from which each log-in name is allowed to send.
+//! submissions, sent mail and delivery reports. The tables contain the domains for which the mail
+//! server receives mail, and the addresses from which each log-in name is allowed to send.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -17,6 +17,7 @@ use zeroize::Zeroizing;
 use crate::db;
 use crate::db::{Db, Error, LastLoginsFile, on};
 use crate::deliveries::DeliveryReport;
+use crate::policies::SentRecord;
 
 const IS_LOCAL: &str = "SELECT COUNT(*) FROM mailserver_domains WHERE domain = $1";
 
@@ -49,6 +50,10 @@ const ADD_REPORT: &str = "INSERT INTO mailserver_delivery_reports AS r \
         detail = EXCLUDED.detail, reported_at = EXCLUDED.reported_at \
     WHERE EXCLUDED.state > r.state \
         OR (EXCLUDED.state = r.state AND EXCLUDED.reported_at > r.reported_at)";
+/// Records a submitted message. A later message with the same Message-ID changes nothing.
+const ADD_SENT_MAIL: &str = "INSERT INTO mailserver_sent_mail \
+    (login, message_id, in_reply_to, ancestors, people, sent_at) VALUES ($1, $2, $3, $4, $5, $6) \
+    ON CONFLICT (login, message_id) DO NOTHING";
 /// The size of the SQLite file in bytes.
 const FILE_SIZE: &str =
     "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()";
@@ -204,6 +209,57 @@ impl MailServerView {
             }
         };
         Ok(done == 1)
+    }
+
+    /// Records who sent a message to whom. `login` is the log-in name, with or without the id of an
+    /// app password. Records nothing if the SQLite file is full.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn add_sent_mail(
+        &self,
+        login: &str,
+        record: &SentRecord,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let login = login.rsplit_once('/').map_or(login, |(login, _)| login);
+        let (message_id, in_reply_to, ancestors, people) = record.columns();
+        macro_rules! add {
+            ($connection:expr) => {
+                sqlx::query(ADD_SENT_MAIL)
+                    .bind(login)
+                    .bind(message_id)
+                    .bind(in_reply_to)
+                    .bind(ancestors)
+                    .bind(people)
+                    .bind(now.seconds())
+                    .execute($connection)
+                    .await?
+            };
+        }
+        match &self.db {
+            Db::Postgres(pool) => {
+                add!(pool);
+            }
+            Db::Sqlite(_) => {
+                let mut connection =
+                    LastLoginsFile::open_for_milter(&self.file, WRITE_TIMEOUT).await?;
+                let size: i64 = sqlx::query_scalar(FILE_SIZE)
+                    .fetch_one(&mut connection)
+                    .await?;
+                if size > MAX_FILE {
+                    tracing::warn!(
+                        size,
+                        "discarded a record of sent mail, because the file is full"
+                    );
+                    return Ok(());
+                }
+                add!(&mut connection);
+                sqlx::raw_sql("COMMIT").execute(&mut connection).await?;
+                connection.close().await?;
+            }
+        }
+        Ok(())
     }
 
     /// Records the states that a delivery report has for the recipients of a message. `envelope` is

@@ -39,6 +39,7 @@ impl Directory {
         self.forward_addresses.sweep(now).await?;
         self.outbox.sweep(now).await?;
         self.deliveries.sweep(now).await?;
+        self.policies.sweep(now).await?;
         self.webhooks.sweep(now).await?;
         self.message_index.sweep(now).await?;
         self.credentials.sweep_last_logins().await?;

@@ -419,6 +419,7 @@ mod fixtures {
             selector: format!("{id}-selector"),
             secret_hash: format!("{id}-hash"),
             expires_at: None,
+            policy: None,
         }
     }
 
@@ -436,6 +437,7 @@ mod fixtures {
                 selector: format!("{sid}-selector"),
                 secret_hash: format!("{sid}-hash"),
                 expires_at: None,
+                policy: None,
             },
             sealed_password: b"sealed".to_vec(),
             refresh_hash: format!("{sid}-1"),

@@ -21,7 +21,7 @@ const INSERT: &str = "INSERT INTO api_tokens \
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
 const COUNT: &str = "SELECT COUNT(*) FROM api_tokens WHERE account_id = $1 AND revoked_at IS NULL";
 const BY_SELECTOR: &str = "SELECT t.id, t.account_id, a.address, a.admin, t.scopes, t.secret_hash, t.app_password_id, t.sealed_password, \
-        t.expires_at, (t.revoked_at IS NOT NULL OR NOT a.active) AS revoked, (p.suspended_at IS NOT NULL) AS suspended \
+        t.expires_at, (t.revoked_at IS NOT NULL OR NOT a.active) AS revoked, (p.suspended_at IS NOT NULL) AS suspended, p.policy \
     FROM api_tokens t JOIN accounts a ON a.id = t.account_id LEFT JOIN app_passwords p ON p.id = t.app_password_id \
     WHERE t.selector = $1";
 const LIST: &str = "SELECT t.id, t.label, t.scopes, t.hint, t.created_at, t.expires_at, t.app_password_id, p.last_used_at \
@@ -117,6 +117,8 @@ pub struct Presented {
     pub revoked: bool,
     /// Whether the owner suspended the token.
     pub suspended: bool,
+    /// The policy of the token, as JSON.
+    pub policy: Option<String>,
 }
 
 debug_fields!(Presented {
@@ -156,6 +158,7 @@ impl FromLookup for Presented {
             expires_at: expires_at.map(Timestamp::from_millis),
             revoked: row.get("revoked")?,
             suspended: row.get("suspended")?,
+            policy: row.get("policy")?,
         })
     }
 }

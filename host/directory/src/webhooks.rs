@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use latchmail_core::caller::{Origin, Scope};
 use latchmail_core::clock::Timestamp;
+use latchmail_core::policy::{ActingGrant, Action, Policy};
 
 use crate::db::{Db, Error};
 use crate::debug::debug_fields;
@@ -30,7 +31,7 @@ macro_rules! webhooks {
         webhooks!(
             "w.id, w.account_id, w.mailbox, w.app_password_id, w.subscription, w.state, w.reason, \
                 w.cursor, w.failing_since, w.expires_at, w.created_at, w.sealed_settings, \
-                p.suspended_at",
+                p.suspended_at, p.policy, COALESCE(g.id, t.id) AS grant_id",
             $condition
         )
     };
@@ -158,6 +159,8 @@ pub struct Webhook {
     pub sealed_settings: Vec<u8>,
     scopes: Option<String>,
     suspended_at: Option<i64>,
+    policy: Option<String>,
+    grant_id: Option<String>,
     valid: bool,
 }
 
@@ -175,11 +178,23 @@ impl Webhook {
         self.state == "active"
     }
 
-    /// Returns `true` if the credential that created the webhook can still read mail. Does not
-    /// check the grants of a member.
+    /// Returns `true` if the credential that created the webhook can still read mail, and its
+    /// policy allows webhooks. Does not check the grants of a member, and the end of the policy.
     #[must_use]
     pub fn may_send(&self) -> bool {
-        self.valid && may_read_mail(self.scopes.as_deref())
+        let policy = self.policy.as_deref().map(Policy::stored);
+        let is_allowed = policy.is_none_or(|policy| policy.allows(Action::Subscribe));
+        self.valid && is_allowed && may_read_mail(self.scopes.as_deref())
+    }
+
+    /// Returns the API token or the OAuth grant that created the webhook, with its current policy.
+    #[must_use]
+    pub fn grant(&self) -> Option<ActingGrant> {
+        Some(ActingGrant {
+            id: self.grant_id.clone()?,
+            app_password_id: self.app_password.clone(),
+            policy: self.policy.as_deref().map(Policy::stored),
+        })
     }
 
     /// Returns the time at which the credential was suspended. Returns `None` if the credential is

@@ -191,6 +191,7 @@ impl Handlers {
                 scopes: active.scopes.clone(),
             },
             mail: access.credential.clone(),
+            grant: None,
             shared: None,
         };
         let is_preview = recorder.is_some();

@@ -67,6 +67,7 @@ pub(crate) fn caller(credential: Credential) -> Caller {
             "a@example.org".into(),
             String::new().into(),
         ),
+        grant: None,
         shared: None,
     }
 }

@@ -13,6 +13,7 @@ use latchmail_core::clock::Clock;
 use latchmail_core::codes;
 use latchmail_core::detached_tasks::DetachedTasks;
 use latchmail_core::error::Failure;
+use latchmail_core::policy::{ActingGrant, Preset};
 use latchmail_core::sealing::{Purpose, SealingKey};
 use latchmail_core::secrets::{self, AppPassword, Prefixed};
 use latchmail_directory::Directory;
@@ -24,7 +25,7 @@ use subtle::ConstantTimeEq as _;
 
 use super::account::{Session, session_over};
 use super::header::API_TOKEN_PREFIX;
-use super::suspension::suspended;
+use super::suspension::{current_policy, suspended};
 use super::uses::Uses;
 use crate::mail_server::MailServer;
 
@@ -118,6 +119,8 @@ pub struct ApiTokens {
     /// Ids of tokens, by the hash of the token. The id selects the rate-limit budget of a request.
     /// Each request also checks whether the token is valid.
     pub(super) known: Cache<String, Box<str>>,
+    /// The policy of new tokens.
+    pub(super) default_policy: Option<Preset>,
 }
 
 impl ApiTokens {
@@ -159,6 +162,7 @@ impl ApiTokens {
         if found.suspended {
             return Err(suspended());
         }
+        let policy = current_policy(found.policy.as_deref(), now)?;
         let opened = found.app_password.and_then(|(id, sealed)| {
             let password = key.open(Purpose::ApiToken, &found.id, &sealed)?;
             Some((id, password))
@@ -171,6 +175,11 @@ impl ApiTokens {
         };
         Ok(Caller {
             account: found.account_id,
+            grant: Some(Arc::new(ActingGrant {
+                id: found.id.clone(),
+                app_password_id: id.clone(),
+                policy,
+            })),
             mail: MailCredential::app_password(id, found.address.clone(), password),
             address: found.address,
             admin: found.admin,
@@ -206,11 +215,10 @@ impl ApiTokens {
             selector: secret.selector().to_owned(),
             secret_hash: secret.hash().to_owned(),
             hint: secret.hint().to_owned(),
-            app_password: NewAppPassword::of(
-                &password,
-                AppPasswordKind::ApiToken,
-                request.label.clone(),
-            )?,
+            app_password: NewAppPassword {
+                policy: self.default_policy.map(|preset| preset.policy().to_json()),
+                ..NewAppPassword::of(&password, AppPasswordKind::ApiToken, request.label.clone())?
+            },
             sealed_password: secret
                 .key()?
                 .seal(Purpose::ApiToken, &id, password.secret())?,

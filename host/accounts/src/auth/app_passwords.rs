@@ -120,6 +120,7 @@ impl Auth {
             address: found.address,
             admin: found.admin,
             credential: Credential::AppPassword { id: found.id },
+            grant: None,
             shared: None,
         })
     }

@@ -59,6 +59,7 @@ impl Sessions {
             address: session.address,
             admin: session.admin,
             credential: Credential::Session { sid: session.sid },
+            grant: None,
             shared: None,
         })
     }

@@ -78,6 +78,7 @@ impl Auth {
                 audience: subject.audience,
                 scopes: self.oauth_tokens.oauth_scopes(),
             },
+            grant: None,
             shared: None,
         })
     }

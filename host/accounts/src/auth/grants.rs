@@ -10,6 +10,7 @@ use latchmail_core::caller::{Origin, Scope};
 use latchmail_core::clock::{Clock, Timestamp};
 use latchmail_core::detached_tasks::DetachedTasks;
 use latchmail_core::error::Failure;
+use latchmail_core::policy::Policy;
 use latchmail_directory::Directory;
 use latchmail_directory::grants::{self, Suspension};
 use latchmail_directory::tokens::Revocation;
@@ -38,6 +39,8 @@ pub struct Grant {
     pub expires_at: Option<Timestamp>,
     /// The time of the suspension, or `None` if the grant is not suspended.
     pub suspended_at: Option<Timestamp>,
+    /// The policy, or `None` if only the scopes limit the grant.
+    pub policy: Option<Policy>,
 }
 
 /// The grants of all accounts.
@@ -81,6 +84,7 @@ impl Grants {
             last_used_at: grant.last_used_at.max(noted),
             expires_at: grant.expires_at,
             suspended_at: grant.suspended_at,
+            policy: grant.policy,
         }
     }
 
@@ -160,6 +164,41 @@ impl Grants {
             }
         };
         self.tasks.complete(change).await
+    }
+}
+
+impl Grants {
+    /// Returns a grant of an account. Returns `None` if the account has no such grant.
+    ///
+    /// # Errors
+    /// Returns 500 for an internal error.
+    pub async fn find(&self, account: &str, id: &str) -> Result<Option<Grant>, Failure> {
+        let grants = self.list(account).await?;
+        Ok(grants.into_iter().find(|grant| grant.id == id))
+    }
+
+    /// Sets the policy of a grant of the session's account. Returns `false` if the account has no
+    /// such grant. Requests that begin later follow the new policy.
+    ///
+    /// # Errors
+    /// Returns 400 if the policy is invalid. Returns 401 if the session ended concurrently, or 500
+    /// for an internal error. On error, nothing is changed.
+    pub async fn set_policy(
+        &self,
+        session: Session<'_>,
+        id: &str,
+        policy: Policy,
+        origin: Origin,
+    ) -> Result<bool, Failure> {
+        let policy = policy.checked();
+        let policy = policy.map_err(|problem| Failure::invalid(problem.code, problem.text))?;
+        let grants = &self.directory.grants;
+        let changed = grants.set_policy(session.asking(self.clock.now()), id, &policy, &origin);
+        match changed.await? {
+            Suspension::Done { .. } => Ok(true),
+            Suspension::Unknown => Ok(false),
+            Suspension::SessionOver => Err(session_over()),
+        }
     }
 }
 

@@ -17,6 +17,7 @@ use latchmail_core::detached_tasks::DetachedTasks;
 use latchmail_core::error::Failure;
 use latchmail_core::limits::BoxFuture;
 use latchmail_core::metrics;
+use latchmail_core::policy::{ActingGrant, Preset};
 use latchmail_core::sealing::{Purpose, SealingKey};
 use latchmail_core::secrets::{self, AppPassword, Prefixed};
 use latchmail_directory::Directory;
@@ -30,7 +31,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use super::access_token::BAD_ACCESS_TOKEN;
 use super::audience::Audiences;
 use super::reasons::{ACCOUNT_CHANGED, CODE_USED};
-use super::suspension::suspended;
+use super::suspension::{current_policy, suspended};
 use super::verifier::{Identified, Verifier};
 use crate::mail_server::MailServer;
 
@@ -231,6 +232,8 @@ pub struct OAuthTokens {
     pub(super) audiences: Audiences,
     /// Whether agents are allowed to send mail (`mcp.send_tool`).
     pub(super) agents_send: bool,
+    /// The policy of new grants.
+    pub(super) default_policy: Option<Preset>,
     pub(super) tasks: DetachedTasks,
 }
 
@@ -258,9 +261,15 @@ impl OAuthTokens {
         if grant.suspended {
             return Err(suspended());
         }
+        let policy = current_policy(grant.policy.as_deref(), self.clock.now())?;
         let password = token.open(&grant.id, &sealed)?.ok_or_else(refused)?;
         Ok(Caller {
             account: grant.account_id,
+            grant: Some(Arc::new(ActingGrant {
+                id: grant.id.clone(),
+                app_password_id: grant.app_password_id.clone(),
+                policy,
+            })),
             mail: MailCredential::app_password(
                 grant.app_password_id,
                 grant.address.clone(),
@@ -527,7 +536,10 @@ impl OAuthTokens {
             client_id: request.client_id.to_owned(),
             resource: request.resource.to_owned(),
             scope: request.scope.to_owned(),
-            app_password: NewAppPassword::of(&password, AppPasswordKind::OAuthGrant, label)?,
+            app_password: NewAppPassword {
+                policy: self.default_policy.map(|preset| preset.policy().to_json()),
+                ..NewAppPassword::of(&password, AppPasswordKind::OAuthGrant, label)?
+            },
             tokens,
             at: now,
             id,

@@ -35,6 +35,7 @@ const SECTIONS: [&str; 33] = [
     "handlers",
     "oauth",
     "oauth.introspection",
+    "grants",
     "mcp",
     "metrics",
     "telemetry",

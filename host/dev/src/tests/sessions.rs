@@ -77,6 +77,7 @@ impl Servers {
                 selector: secret[..8].into(),
                 secret_hash: sha256_hex(secret),
                 expires_at: None,
+                policy: None,
             };
             directory.hold(account, &password, NOW).await;
         }
@@ -125,6 +126,8 @@ fn service() -> Access {
             SecretString::from(PASSWORD),
         ),
         member: None,
+        grant: None,
+        is_person: true,
     }
 }
 

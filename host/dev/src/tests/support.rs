@@ -64,6 +64,7 @@ pub(super) async fn directory(database: &config::Database) -> Directory {
             selector: PASSWORD[..8].into(),
             secret_hash: sha256_hex(PASSWORD),
             expires_at: None,
+            policy: None,
         },
         sealed_password: Vec::new(),
         refresh_hash: "r1".into(),

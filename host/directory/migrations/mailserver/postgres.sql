@@ -9,7 +9,8 @@ DECLARE
     contract CONSTANT text[] := ARRAY['mailserver_version', 'mailserver_passwords', 'mailserver_login_names', 'mailserver_users', 'mailserver_domains',
                                       'mailserver_custom_domains', 'mailserver_aliases', 'mailserver_senders', 'mailserver_last_logins',
                                       'mailserver_results_key', 'mailserver_quotas',
-                                      'mailserver_alias_receipts', 'mailserver_submissions', 'mailserver_delivery_reports'];
+                                      'mailserver_alias_receipts', 'mailserver_submissions', 'mailserver_delivery_reports',
+                                      'mailserver_sent_mail'];
     view_name text;
 BEGIN
     -- Without this lock, services that start concurrently would change the same rows of the catalogue. Only this file and milter_postgres.sql use this number.
@@ -74,6 +75,11 @@ BEGIN
             AND has_column_privilege('latchmail_mailserver', 'mailserver_delivery_reports', 'reported_at', 'UPDATE')) THEN
         GRANT INSERT (envelope, recipient, state, detail, reported_at), UPDATE (state, detail, reported_at)
             ON mailserver_delivery_reports TO latchmail_mailserver;
+    END IF;
+    IF NOT (has_column_privilege('latchmail_mailserver', 'mailserver_sent_mail', 'login', 'INSERT')
+            AND has_column_privilege('latchmail_mailserver', 'mailserver_sent_mail', 'sent_at', 'INSERT')) THEN
+        GRANT INSERT (login, message_id, in_reply_to, ancestors, people, sent_at)
+            ON mailserver_sent_mail TO latchmail_mailserver;
     END IF;
 END
 $$;

@@ -151,6 +151,13 @@ const STEPS: &[Step] = &[
         sqlite: include_str!("../../migrations/sqlite/0017_module_sources.sql"),
         postgres: include_str!("../../migrations/postgres/0017_module_sources.sql"),
     },
+    Step {
+        version: 18,
+        description: "policies",
+        oldest: 1,
+        sqlite: include_str!("../../migrations/sqlite/0018_policies.sql"),
+        postgres: include_str!("../../migrations/postgres/0018_policies.sql"),
+    },
 ];
 
 /// Runs the missing migrations. The caller must begin a write transaction first, because the

@@ -99,6 +99,8 @@ kinds! {
     GrantSuspended = "grant_suspended",
     /// The owner resumed a suspended API token or OAuth grant.
     GrantResumed = "grant_resumed",
+    /// The owner or the operator set the policy of an API token or an OAuth grant.
+    GrantPolicySet = "grant_policy_set",
     /// The operator created an OAuth client with a secret.
     ClientAdded = "client_added",
     /// The operator removed an OAuth client and ended all grants of the client.

@@ -27,7 +27,7 @@ const INSERT_TOKEN: &str = "INSERT INTO oauth_tokens (token_hash, grant_id, kind
 /// requires a LIMIT before OFFSET.
 const END_OLDEST: &str = "DELETE FROM app_passwords WHERE id IN (SELECT app_password_id FROM oauth_grants WHERE account_id = $1 \
     ORDER BY created_at DESC, id DESC LIMIT 1000000 OFFSET $2) RETURNING id";
-const BY_TOKEN: &str = "SELECT g.id, g.account_id, a.address, a.admin, g.app_password_id, g.client_id, g.resource, COALESCE(t.scope, g.scope) AS scope, t.sealed_password, (p.suspended_at IS NOT NULL) AS suspended \
+const BY_TOKEN: &str = "SELECT g.id, g.account_id, a.address, a.admin, g.app_password_id, g.client_id, g.resource, COALESCE(t.scope, g.scope) AS scope, t.sealed_password, (p.suspended_at IS NOT NULL) AS suspended, p.policy \
     FROM oauth_tokens t JOIN oauth_grants g ON g.id = t.grant_id JOIN accounts a ON a.id = g.account_id JOIN app_passwords p ON p.id = g.app_password_id \
     WHERE t.token_hash = $1 AND t.kind = $2 AND t.expires_at > $3 AND a.active";
 const IS_SUSPENDED: &str = "SELECT 1 FROM app_passwords WHERE id = $1 AND suspended_at IS NOT NULL";
@@ -122,6 +122,8 @@ pub struct Grant {
     pub scope: String,
     /// Whether the owner suspended the grant.
     pub suspended: bool,
+    /// The policy of the grant, as JSON.
+    pub policy: Option<String>,
 }
 
 /// A valid token that a client sent, with its grant.
@@ -170,6 +172,7 @@ impl FromLookup for Presented {
                 resource: row.get("resource")?,
                 scope: row.get("scope")?,
                 suspended: row.get("suspended")?,
+                policy: row.get("policy")?,
             },
         })
     }

@@ -103,6 +103,7 @@ fn operator() -> Caller {
         admin: true,
         credential: Credential::Session { sid: name.into() },
         mail: MailCredential::app_password(String::new(), String::new(), SecretString::default()),
+        grant: None,
         shared: None,
     }
 }

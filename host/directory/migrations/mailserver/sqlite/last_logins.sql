@@ -28,3 +28,14 @@ CREATE TABLE IF NOT EXISTS mailserver_delivery_reports (
     reported_at BIGINT NOT NULL,               -- seconds since the Unix epoch
     PRIMARY KEY (envelope, recipient)
 ) WITHOUT ROWID;
+
+-- The messages that log-ins submitted, as the milter saw them.
+CREATE TABLE IF NOT EXISTS mailserver_sent_mail (
+    login       TEXT   NOT NULL,               -- the log-in name, without the id of an app password
+    message_id  TEXT   NOT NULL,               -- with angle brackets
+    in_reply_to TEXT,                          -- with angle brackets
+    ancestors   TEXT   NOT NULL,               -- a JSON array: the Message-IDs in References
+    people      TEXT   NOT NULL,               -- a JSON array: the addresses in To and Cc
+    sent_at     BIGINT NOT NULL,               -- seconds since the Unix epoch
+    PRIMARY KEY (login, message_id)
+) WITHOUT ROWID;

@@ -1,6 +1,6 @@
 //! The SQLite file to which mail servers write log-ins, and the milter the mail of aliases,
-//! submissions and delivery reports. The service creates the file if it is missing. The service
-//! opens the file for every access and closes the file after the access.
+//! submissions, sent mail and delivery reports. The service creates the file if it is missing. The
+//! service opens the file for every access and closes the file after the access.
 //!
 //! The service also works without this file. Mail daemons can write any data to the file, so the
 //! service opens the file as described in [`shared`].
@@ -33,14 +33,15 @@ const MAX_SIZE: u64 = 64 * 1024 * 1024;
 const IS_PLAIN: &str = "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'mailserver_last_logins') \
     AND NOT EXISTS (SELECT 1 FROM sqlite_schema \
         WHERE lower(name) IN \
-        ('mailserver_last_logins', 'mailserver_alias_receipts', 'mailserver_submissions', 'mailserver_delivery_reports') AND NOT (type = 'table' AND rootpage > 0)) \
+        ('mailserver_last_logins', 'mailserver_alias_receipts', 'mailserver_submissions', 'mailserver_delivery_reports', 'mailserver_sent_mail') AND NOT (type = 'table' AND rootpage > 0)) \
     AND NOT EXISTS (SELECT 1 FROM sqlite_schema \
         WHERE lower(tbl_name) IN \
-        ('mailserver_last_logins', 'mailserver_alias_receipts', 'mailserver_submissions', 'mailserver_delivery_reports') AND type IN ('index', 'trigger') AND sql IS NOT NULL) \
+        ('mailserver_last_logins', 'mailserver_alias_receipts', 'mailserver_submissions', 'mailserver_delivery_reports', 'mailserver_sent_mail') AND type IN ('index', 'trigger') AND sql IS NOT NULL) \
     AND NOT EXISTS (SELECT 1 FROM pragma_table_xinfo('mailserver_last_logins') WHERE hidden <> 0) \
     AND NOT EXISTS (SELECT 1 FROM pragma_table_xinfo('mailserver_alias_receipts') WHERE hidden <> 0) \
     AND NOT EXISTS (SELECT 1 FROM pragma_table_xinfo('mailserver_submissions') WHERE hidden <> 0) \
-    AND NOT EXISTS (SELECT 1 FROM pragma_table_xinfo('mailserver_delivery_reports') WHERE hidden <> 0)";
+    AND NOT EXISTS (SELECT 1 FROM pragma_table_xinfo('mailserver_delivery_reports') WHERE hidden <> 0) \
+    AND NOT EXISTS (SELECT 1 FROM pragma_table_xinfo('mailserver_sent_mail') WHERE hidden <> 0)";
 
 /// Maximum time to wait for a locked file.
 const BUSY_TIMEOUT: Duration = Duration::from_millis(250);
