@@ -156,7 +156,17 @@ impl Webhooks {
         webhook: &directory::Webhook,
     ) -> Result<Option<Access>, Error> {
         let member = (webhook.account != webhook.mailbox).then_some(&*webhook.account);
-        Ok(self.rights.access(&webhook.mailbox, member).await?)
+        let access = self.rights.access(&webhook.mailbox, member).await?;
+        let now = self.jobs.now().await?;
+        let grant = webhook.grant();
+        let policy = grant.as_ref().and_then(|grant| grant.policy.as_ref());
+        if policy.is_some_and(|policy| policy.is_over(now)) {
+            return Ok(None);
+        }
+        Ok(access.map(|access| Access {
+            grant: grant.map(Arc::new),
+            ..access
+        }))
     }
 
     /// Disables the webhook of a member who lost the access to the mailbox. If the owner of the

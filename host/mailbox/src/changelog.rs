@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use latchmail_core::keyring::Keyring;
 use latchmail_core::permissions::{GrantedFolder, Resource, Right};
+use latchmail_core::policy::Policy;
 use latchmail_directory::message_index::FolderHistory;
 
 use crate::access::Access;
@@ -55,6 +56,8 @@ pub struct EntryPage {
 /// The folders that a caller can see.
 enum Visible<'a> {
     All,
+    /// The folders that a policy opens.
+    Opened(&'a Policy),
     /// The folders that are granted to a member, by the folder's public id.
     Granted(HashMap<&'a str, Vec<&'a GrantedFolder>>),
 }
@@ -126,7 +129,7 @@ impl ChangeLog {
         folder: Option<&str>,
         limit: usize,
     ) -> Result<Option<EntryPage>, Error> {
-        let has_events = access.member.is_none() && folder.is_none();
+        let has_events = !access.is_limited() && folder.is_none();
         let options = PageOptions { limit, has_events };
         self.read(access, since, folder, options).await
     }
@@ -211,14 +214,21 @@ async fn plan(folders: Vec<FolderHistory>) -> Result<Plan, Error> {
     plan.await.map_err(Error::Internal)
 }
 
-/// Returns the text to which the cursors of a caller are bound: the mailbox, and the grants of a
-/// member. If a grant with the right to read mail is added or revoked, the member's cursors expire.
-/// Therefore a member's cursor never has a version from before a grant, and the member cannot read
-/// earlier changes.
+/// Returns the text to which the cursors of a caller are bound: the mailbox, the folders that a
+/// policy opens, and the grants of a member. If a grant with the right to read mail is added or
+/// revoked, the member's cursors expire. Therefore a member's cursor never has a version from
+/// before a grant, and the member cannot read earlier changes.
 #[must_use]
 pub fn cursor_row(access: &Access) -> String {
     let Some(member) = &access.member else {
-        return access.account.clone();
+        let policy = access.policy();
+        let Some(folders) = policy.and_then(|policy| policy.folders.as_ref()) else {
+            return access.account.clone();
+        };
+        let mut folders = folders.clone();
+        folders.sort_unstable();
+        folders.dedup();
+        return format!("{}\0policy\0{}", access.account, folders.join("\0"));
     };
     let readable = member
         .grants
@@ -297,7 +307,8 @@ impl<'a> Visible<'a> {
     /// Returns [`Error::Denied`] if the caller is not allowed to read any folder.
     fn of(access: &'a Access) -> Result<Self, Error> {
         let Some(member) = &access.member else {
-            return Ok(Self::All);
+            let policy = access.policy().filter(|_| access.is_limited());
+            return Ok(policy.map_or(Self::All, Self::Opened));
         };
         if !member.grants.over_some_folder().hold(Right::MailRead) {
             return Err(Error::Denied(Right::MailRead));
@@ -318,6 +329,11 @@ impl<'a> Visible<'a> {
     fn contains(&self, folder: &FolderHistory) -> bool {
         match self {
             Self::All => true,
+            // A folder that had or has another path must not reveal this path.
+            Self::Opened(policy) => [&folder.before, &folder.after, &folder.now]
+                .into_iter()
+                .flatten()
+                .all(|path| policy.opens(path)),
             Self::Granted(granted) => {
                 let granted = granted.get(folder.public_id.as_str());
                 granted.is_some_and(|granted| {

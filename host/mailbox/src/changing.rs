@@ -10,6 +10,7 @@ mod mark;
 pub(crate) mod sent_copy;
 pub(crate) mod snooze;
 mod trash;
+mod within_policy;
 
 use std::borrow::Cow;
 use std::sync::Arc;

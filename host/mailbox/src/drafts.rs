@@ -22,6 +22,7 @@ use std::sync::Arc;
 
 use latchmail_core::clock::Clock;
 use latchmail_core::detached_tasks::DetachedTasks;
+use latchmail_core::policy::{self, Action};
 use latchmail_directory::Directory;
 use quick_cache::sync::Cache;
 
@@ -78,6 +79,7 @@ impl Drafts {
         access: &Access,
         content: DraftContent,
     ) -> Result<StoredDraft, Error> {
+        require_drafts(access)?;
         content.check()?;
         let (drafts, access) = (Arc::clone(self), access.clone());
         self.run(async move { drafts.create_now(&access, &content).await })
@@ -97,6 +99,7 @@ impl Drafts {
         content: DraftContent,
         if_version: Option<String>,
     ) -> Result<Option<StoredDraft>, Error> {
+        require_drafts(access)?;
         content.check()?;
         let (drafts, access, id) = (Arc::clone(self), access.clone(), id.to_owned());
         self.run(async move {
@@ -120,6 +123,7 @@ impl Drafts {
         id: &str,
         if_version: Option<String>,
     ) -> Result<Option<()>, Error> {
+        require_drafts(access)?;
         let (drafts, access, id) = (Arc::clone(self), access.clone(), id.to_owned());
         self.run(async move {
             let (access, _lock) = &drafts.mail.changing.lock(&access).await?;
@@ -142,5 +146,18 @@ impl Drafts {
             let why = format!("a change of a draft ended early: {error}");
             Err(MailboxError::Unknown(why).into())
         })
+    }
+}
+
+/// Checks that the caller may write drafts.
+///
+/// # Errors
+/// Returns an [`Error`] if a policy does not allow drafts.
+fn require_drafts(access: &Access) -> Result<(), Error> {
+    match access.policy() {
+        Some(policy) if !policy.allows(Action::Draft) => {
+            Err(MailboxError::Policy(policy::denied("writing drafts")).into())
+        }
+        _ => Ok(()),
     }
 }

@@ -25,6 +25,9 @@ pub enum Error {
     /// The member can see the folder but does not have this right on the folder.
     #[error("{}", permissions::lacking(*.0))]
     Denied(Right),
+    /// The policy of the grant does not allow the operation. The text can be shown to users.
+    #[error("{0}")]
+    Policy(Problem),
     /// The message or the mailbox exceeds a size limit.
     #[error("{0}")]
     TooLarge(Problem),

@@ -80,10 +80,6 @@ impl SearchIndex {
             return Ok(None);
         };
         let credential = credentials.credential(account).await?;
-        Ok(credential.map(|credential| Access {
-            account: account.to_owned(),
-            credential,
-            member: None,
-        }))
+        Ok(credential.map(|credential| Access::of_owner(account.to_owned(), credential)))
     }
 }

@@ -20,7 +20,8 @@
 //! - `drafts`: stores, lists and sends drafts
 //! - `filters`: the vacation response and the rules
 //!
-//! `idempotency` has the keys of repeated requests. `context` has the state that all parts share.
+//! `hiding` removes from results what the policy of a grant hides. `idempotency` has the keys of
+//! repeated requests. `context` has the state that all parts share.
 
 mod access;
 mod blocking;
@@ -35,6 +36,8 @@ mod envelope_id;
 mod error;
 pub mod filters;
 mod folders;
+mod hiding;
+pub mod holds;
 mod idempotency;
 pub mod importing;
 mod index;
@@ -67,6 +70,7 @@ pub use envelope_id::EnvelopeId;
 pub use error::{Error, FolderConflict};
 pub use folders::Folders;
 pub use folders::roles::Folder;
+pub use holds::{NOTICE_KEYWORD, is_notice};
 pub use index::SearchIndex;
 pub use index::credentials::IndexCredentials;
 pub use listing::{Lister, MessageQuery, PageStart};

@@ -23,6 +23,7 @@ use crate::folders::path::normalize_path;
 use crate::folders::rights::FolderAccess;
 use crate::folders::roles::to_folders;
 use crate::folders::states::{FolderState, folder_state};
+use crate::hiding;
 pub use crate::index::results::{
     Hit, IndexStatus, SearchRequest, SearchResult, Thread, ThreadMessages, ThreadPage,
 };
@@ -75,14 +76,21 @@ impl Searcher {
         } else {
             Query::plain(request.query)
         };
-        let query = query.map_err(|error| Error::InvalidQuery(error.to_string()))?;
-        match request.folder {
+        let mut query = query.map_err(|error| Error::InvalidQuery(error.to_string()))?;
+        if access.hides_codes() {
+            query.exclude_codes();
+        }
+        let found = match request.folder {
             Some(folder) => {
                 let path = normalize_path(folder);
-                self.find_in_folder(access, query, path, request).await
+                self.find_in_folder(access, query, path, request).await?
             }
-            None => self.find_in_all(access, query, request).await.map(Some),
-        }
+            None => Some(self.find_in_all(access, query, request).await?),
+        };
+        Ok(found.map(|mut found| {
+            hiding::in_hits(access, &mut found.hits);
+            found
+        }))
     }
 
     async fn find_in_folder(
@@ -179,18 +187,26 @@ impl Searcher {
         let all = request.folder.is_none();
         let index = match self.index.current(access, folders, all).await {
             Ok(index) => index,
+            // The mail server does not know which texts are hidden.
+            Err(_) if access.hides_codes() => return Err(Error::IndexNotReady),
             Err(status) => return Ok(Err(status)),
         };
         if query.clauses().is_empty() {
             // The query contains no word. The search index contains only words, so the mail server
             // must search for the characters of the query.
+            if access.hides_codes() {
+                return Err(Error::InvalidQuery("The query contains no word".into()));
+            }
             return Ok(Err(IndexStatus::Ready));
         }
         let searched = searched(&index);
         let found = self
             .index
             .search(access, index, query.clone(), searched, request);
-        Ok(found.await?.ok_or(IndexStatus::Building))
+        match found.await? {
+            None if access.hides_codes() => Err(Error::IndexNotReady),
+            found => Ok(found.ok_or(IndexStatus::Building)),
+        }
     }
 
     /// Returns the current state of a folder, and the folders that the caller can read. Returns
@@ -239,7 +255,7 @@ impl Searcher {
         let listed = retry_read!(lease, session => session.folders(MODSEQS));
         drop(lease);
         let folders: Vec<FolderState> = listed.iter().filter_map(folder_state).collect();
-        if access.member.is_some() {
+        if access.is_limited() {
             self.folders.refresh(access).await?;
         }
         let folder_access = self.folders.usable_by(access).await?;

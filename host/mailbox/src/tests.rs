@@ -117,6 +117,8 @@ fn access(account: &str, credential: &str) -> Access {
             SecretString::from(PASSWORD),
         ),
         member: None,
+        grant: None,
+        is_person: true,
     }
 }
 

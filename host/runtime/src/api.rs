@@ -26,6 +26,7 @@ mod mailbox;
 mod modules;
 mod outbox;
 mod outgoing_http;
+mod policy;
 mod problem;
 mod profile;
 mod recorder;

@@ -10,6 +10,7 @@ use latchmail_core::caller::{Origin, Proof};
 use latchmail_core::clock::Clock;
 use latchmail_core::config::{Config, Events};
 use latchmail_core::error::{Failure, Kind, StartError};
+use latchmail_core::policy::ActingGrant;
 use latchmail_directory::Directory;
 use latchmail_directory::deliveries::ProcessedBounces;
 use latchmail_events::{self as events, CurrentRights, Notices};
@@ -44,8 +45,7 @@ impl Rights {
             return Ok(None);
         };
         let Some(member) = &access.member else {
-            let access = access.clone();
-            return Ok(Some(events::Rights { access, until }));
+            return self.without_member(access.clone(), until).await;
         };
         let shared = match self.auth.shared(&access.account, &member.account).await {
             Ok(shared) => shared,
@@ -64,7 +64,36 @@ impl Rights {
                 },
                 permit: None,
             }),
+            grant: None,
+            is_person: access.is_person,
         };
+        Ok(Some(events::Rights { access, until }))
+    }
+
+    /// Returns the rights of an access to the caller's own mailbox, with the current policy.
+    async fn without_member(
+        &self,
+        mut access: Access,
+        mut until: Instant,
+    ) -> Result<Option<events::Rights>, Error> {
+        if let Some(grant) = &access.grant {
+            let policies = &self.directory.policies;
+            let standing = policies.standing(&grant.app_password_id).await?;
+            let Some(standing) = standing else {
+                return Ok(None);
+            };
+            if let Some(policy) = &standing.policy {
+                if policy.is_over(self.clock.now()) {
+                    return Ok(None);
+                }
+                let end = policy.until.map(|end| self.clock.instant(end));
+                until = end.map_or(until, |end| until.min(end));
+            }
+            access.grant = Some(Arc::new(ActingGrant {
+                policy: standing.policy,
+                ..ActingGrant::clone(grant)
+            }));
+        }
         Ok(Some(events::Rights { access, until }))
     }
 

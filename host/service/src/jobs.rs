@@ -81,11 +81,9 @@ impl SenderAccess {
     async fn find(&self, account: &str, member: Option<&str>) -> Result<Option<Access>, Failure> {
         let Some(member) = member else {
             let credential = self.credentials.credential(account).await?;
-            return Ok(credential.map(|credential| Access {
-                account: account.to_owned(),
-                credential,
-                member: None,
-            }));
+            return Ok(
+                credential.map(|credential| Access::of_owner(account.to_owned(), credential))
+            );
         };
         let Some(address) = self.credentials.active_address(member).await? else {
             return Ok(None);
@@ -107,6 +105,8 @@ impl SenderAccess {
                 },
                 permit: None,
             }),
+            grant: None,
+            is_person: false,
         }))
     }
 }

@@ -42,11 +42,7 @@ impl MailServer for Adapter {
         folder: &'a str,
     ) -> BoxFuture<'a, Result<Option<u32>, Error>> {
         async move {
-            let access = Access {
-                account: account.to_owned(),
-                credential,
-                member: None,
-            };
+            let access = Access::of_owner(account.to_owned(), credential);
             let found = self.0.folders.uid_validity(&access, folder).await;
             found.map_err(convert_error)
         }

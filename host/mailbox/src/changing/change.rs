@@ -101,7 +101,8 @@ impl Source {
         Self::ReconciledIndex,
         Self::ReconciledIndex,
     ];
-    /// A member's rights depend on the locations of the messages. Therefore the message index is
+    /// The rights of a member, and of a grant whose policy opens some folders, depend on the
+    /// locations of the messages. Therefore the message index is
     /// reconciled with the mail server before any message is changed.
     const FOR_MEMBER: &[Self] = &[
         Self::ReconciledIndex,
@@ -112,9 +113,10 @@ impl Source {
     /// Returns the sources in the order in which a change uses them. A member's change uses other
     /// sources than the owner's change.
     fn sequence(access: &Access) -> &'static [Self] {
-        match access.member {
-            None => Self::FOR_OWNER,
-            Some(_) => Self::FOR_MEMBER,
+        if access.is_limited() {
+            Self::FOR_MEMBER
+        } else {
+            Self::FOR_OWNER
         }
     }
 }
@@ -244,6 +246,8 @@ impl Changer {
         mut remaining: Vec<MessageNumber>,
         change: &Change,
     ) -> Result<Option<Changes>, Error> {
+        let allowed = self.within_policy(access, change).await?;
+        let change = &*allowed;
         remaining.sort_unstable();
         remaining.dedup();
         let Some(rights) = self.required_rights(access, &change.action).await? else {
@@ -351,8 +355,11 @@ impl Changer {
             // The command contains the name of the destination folder. The server does not
             // report the id of the folder with this name. Therefore the folders in the message
             // index are updated before the member's rights are checked.
-            if access.member.is_some() {
+            if access.is_limited() {
                 self.folders.refresh(access).await?;
+            }
+            if self.is_policy_trash(access, to).await? {
+                return Ok(Some(rights));
             }
             let folder_access = self
                 .folders
@@ -364,7 +371,7 @@ impl Changer {
             };
             // Moving a message must not reveal the message to the member. Therefore a move to a
             // readable folder also requires the right to read the message at its old location.
-            if access.member.is_some()
+            if access.is_limited()
                 && matches!(action, Action::Move { .. })
                 && folder_access.authorize_path(to, Right::MailRead) == Decision::Allowed
             {
@@ -416,7 +423,7 @@ impl Changer {
         }
         if source == Source::ReconciledIndex {
             // For a member, the steps do not depend on the existence of the messages.
-            let sought = access.member.is_none().then_some(numbers);
+            let sought = (!access.is_limited()).then_some(numbers);
             self.numbers
                 .reconcile(access, sought.unwrap_or_default())
                 .await?;

@@ -13,6 +13,7 @@ use latchmail_core::codes;
 use latchmail_core::error::Problem;
 use latchmail_core::message_number::{MessageNumber, Uid};
 use latchmail_core::permissions::Right;
+use latchmail_core::policy::{self, DeleteLimit};
 use latchmail_imap::Connector;
 use latchmail_imap::bounds::FOLDERS;
 use latchmail_imap::folder_change::FolderOutcome;
@@ -20,6 +21,7 @@ use latchmail_imap::list::{COUNTS, POSITIONS, Role};
 
 use super::Changer;
 use super::commands::{change_error, select};
+use super::within_policy::DELETING;
 use crate::access::Access;
 use crate::connections::pool::Lease;
 use crate::connections::retry::retry_read;
@@ -133,6 +135,7 @@ impl Changer {
         let mut lease = self.context.connections.lease(access, None).await?;
         let tree = self.folder_tree(access, &mut lease).await?;
         let path = tree.new_path(path)?;
+        access.require_open(&path)?;
         if tree.find(&path).is_some() {
             return Err(FolderConflict::Exists.into());
         }
@@ -172,6 +175,12 @@ impl Changer {
             return Err(FolderConflict::HasRole.into());
         }
         let to = tree.new_path(to)?;
+        for one in [&*to]
+            .into_iter()
+            .chain(tree.below(from).map(|one| &*one.path))
+        {
+            access.require_open(one)?;
+        }
         if to == from {
             return Ok(Some((folder, id)));
         }
@@ -230,6 +239,11 @@ impl Changer {
         if !self.may_change(access, path).await? {
             return Ok(None);
         }
+        let messages = match access.delete_limit() {
+            DeleteLimit::Never => return Err(Error::Policy(policy::denied(DELETING))),
+            DeleteLimit::Trash => messages.map(|_| Disposal::Trash),
+            DeleteLimit::Permanent => messages,
+        };
         let mut lease = self.context.connections.lease(access, None).await?;
         let tree = self.folder_tree(access, &mut lease).await?;
         let Some((folder, _)) = tree.find(path) else {
@@ -413,7 +427,7 @@ impl Changer {
     /// must not learn that the folder exists.
     async fn may_change(&self, access: &Access, path: &str) -> Result<bool, Error> {
         let Some(right) = lacking(access, &[Right::MailRead, Right::MailWrite]) else {
-            return Ok(true);
+            return Ok(access.policy().is_none_or(|policy| policy.opens(path)));
         };
         // The rights of a member refer to the paths in the message index.
         self.folders.refresh(access).await?;

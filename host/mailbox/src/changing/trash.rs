@@ -35,16 +35,26 @@ impl Changer {
         let (changer, access, numbers) = (Arc::clone(self), access.clone(), numbers.to_vec());
         self.run(async move {
             let (access, _lock) = &changer.lock(&access).await?;
-            let to = changer.trash_folder(access).await?;
-            let change = Change {
-                action: Action::Move { to },
-                if_version,
-                only_from: None,
-            };
-            let moved = changer.change(access, numbers, &change).await?;
-            Ok(moved.ok_or(Error::NoTrashFolder)?.numbers)
+            changer.trash_locked(access, numbers, if_version).await
         })
         .await
+    }
+
+    /// Like [`Changer::trash`]. The caller must hold the account's lock.
+    pub(crate) async fn trash_locked(
+        &self,
+        access: &Access,
+        numbers: Vec<MessageNumber>,
+        if_version: Option<String>,
+    ) -> Result<Vec<MessageNumber>, Error> {
+        let to = self.trash_folder(access).await?;
+        let change = Change {
+            action: Action::Move { to },
+            if_version,
+            only_from: None,
+        };
+        let moved = self.change(access, numbers, &change).await?;
+        Ok(moved.ok_or(Error::NoTrashFolder)?.numbers)
     }
 
     /// Moves messages from the folder with the role `\Trash` to the folder that they came from. If
@@ -124,9 +134,9 @@ impl Changer {
             if let Some(moved) = self.change(access, numbers.clone(), &change).await? {
                 return Ok(moved.numbers);
             }
-            // The member cannot see the folder, so a move to INBOX would put the message into the
+            // The caller cannot see the folder, so a move to INBOX would put the message into the
             // wrong folder.
-            if access.member.is_some() {
+            if access.is_limited() {
                 break;
             }
         }

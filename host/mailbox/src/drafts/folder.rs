@@ -33,7 +33,7 @@ impl Drafts {
                 None => return Ok(None),
             },
         };
-        if access.member.is_some() {
+        if access.is_limited() {
             // The rights refer to the ids of folders. Therefore update their paths first.
             folders.refresh(access).await?;
             for right in rights {
@@ -55,7 +55,7 @@ impl Drafts {
         if let Some(path) = self.folder(access, &[right]).await? {
             return Ok(path);
         }
-        if access.member.is_some() && self.look_up(access).await?.is_some() {
+        if access.is_limited() && self.look_up(access).await?.is_some() {
             return Err(Error::Denied(right));
         }
         let changing = &self.mail.changing;
@@ -97,7 +97,7 @@ impl Drafts {
         (path, uid_validity): (&str, u32),
         rights: &[Right],
     ) -> Result<bool, Error> {
-        if access.member.is_none() {
+        if !access.is_limited() {
             return Ok(true);
         }
         let usable = self.mail.folders.usable_by(access).await?;

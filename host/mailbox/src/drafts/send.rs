@@ -28,7 +28,9 @@ use crate::error::log_failure;
 use crate::idempotency::stored_key;
 use crate::outbox::draft::MAX_MESSAGE;
 use crate::outbox::envelope::{Envelope, Reports};
+use crate::outbox::holds;
 use crate::outbox::memory::MemoryPermit;
+use crate::outbox::policy::{Decision, Facts, authorize, settle};
 use crate::outbox::{
     DraftOrigin, Error as OutboxError, LaterMessage, Scheduled, SendOptions, Sent, UploadResult,
     store_copy,
@@ -67,6 +69,8 @@ enum Transferred {
     Sent(Box<UploadResult>),
     /// The message leaves later.
     Later(Scheduled),
+    /// The message waits for a decision of the owner. The value is the id of the hold.
+    Held(String),
 }
 
 impl Drafts {
@@ -117,7 +121,7 @@ impl Drafts {
             .into();
         let fingerprint = options.add_to_fingerprint(fingerprint);
         if let Some(key) = &client
-            && let Some(sent) = self.earlier(key, &fingerprint, &options).await?
+            && let Some(sent) = self.earlier(access, key, &fingerprint, &options).await?
         {
             return Ok(Some(sent));
         }
@@ -136,7 +140,7 @@ impl Drafts {
         let sent = self.send_found(access, id, (&found, first), &records);
         let sent = sent.await?;
         // A draft that this request has passed to the mail server is removed already.
-        if sent.replayed || sent.scheduled.is_some() {
+        if sent.replayed || sent.scheduled.is_some() || sent.hold.is_some() {
             self.remove_sent(access, &found).await;
         }
         Ok(Some(sent))
@@ -232,7 +236,14 @@ impl Drafts {
                     saved_to: None,
                     replayed: false,
                     scheduled: Some(scheduled),
+                    hold: None,
                 })
+            }
+            Ok(Transferred::Held(hold)) => {
+                for key in keys {
+                    log_failure(sendings.sent(key).await);
+                }
+                Ok(Sent::held(message_id.to_owned(), hold, false))
             }
             Ok(Transferred::Sent(copy)) => {
                 // The last line of the copy is written before the removal sends a command. So the
@@ -247,6 +258,7 @@ impl Drafts {
                     saved_to,
                     replayed: false,
                     scheduled: None,
+                    hold: None,
                 })
             }
             Err(error) => {
@@ -283,12 +295,39 @@ impl Drafts {
         saved_to
     }
 
-    /// Submits the message of a draft, or stores the message until its time.
+    /// Submits the message of a draft, or stores the message until its time or until the owner
+    /// decides.
     async fn transfer(
         &self,
         access: &Access,
         outgoing: Outgoing,
         options: &SendOptions,
+    ) -> Result<Transferred, OutboxError> {
+        let (outbox, message) = (&self.outbox, &outgoing.message);
+        let original = original::of_message(message);
+        let leaves_now = !options.is_later();
+        let facts = Facts::of_message(message, &outgoing.envelope, original.as_ref(), leaves_now);
+        match authorize(outbox, access, &facts).await? {
+            Decision::Allowed(permit) => {
+                let sent = self.transfer_allowed(access, outgoing, options, None);
+                let sent = Box::pin(sent).await;
+                settle(outbox, permit, &sent).await;
+                sent
+            }
+            Decision::Held(reason) => {
+                let held = self.transfer_allowed(access, outgoing, options, Some(reason));
+                Box::pin(held).await
+            }
+        }
+    }
+
+    /// Transfers a message. With `reason`, the message waits until the owner decides.
+    async fn transfer_allowed(
+        &self,
+        access: &Access,
+        outgoing: Outgoing,
+        options: &SendOptions,
+        reason: Option<&'static str>,
     ) -> Result<Transferred, OutboxError> {
         let (outbox, now) = (&self.outbox, self.clock.now());
         let (message, id) = (outgoing.message.clone(), outgoing.message_id.clone());
@@ -297,7 +336,7 @@ impl Drafts {
             let rewritten = blocking::run_text(size, move || rewrite(&message, &id, now)).await;
             rewritten.map_err(OutboxError::Internal)
         };
-        if !options.is_later() {
+        if !options.is_later() && reason.is_none() {
             let written = async { Ok((written.await?, ())) };
             let (envelope, message_id) = (&outgoing.envelope, &outgoing.message_id);
             let copy = outbox
@@ -305,7 +344,11 @@ impl Drafts {
                 .await?;
             return Ok(Transferred::Sent(Box::new(copy)));
         }
-        let send_at = outbox.departure(options).await?;
+        let send_at = if options.is_later() {
+            Some(outbox.departure(options).await?)
+        } else {
+            None
+        };
         let to = outgoing.to.into_iter();
         let later = LaterMessage {
             message: written.await?,
@@ -319,6 +362,11 @@ impl Drafts {
                 message: outgoing.message,
             }),
         };
+        if let Some(reason) = reason {
+            let hold = holds::hold(outbox, access, later, send_at, reason).await?;
+            return Ok(Transferred::Held(hold));
+        }
+        let send_at = send_at.unwrap_or(now);
         let scheduled = outbox.schedule(access, later, send_at).await?;
         Ok(Transferred::Later(scheduled))
     }
@@ -326,6 +374,7 @@ impl Drafts {
     /// Returns the result of an earlier request with the client's key.
     async fn earlier(
         &self,
+        access: &Access,
         key: &Key,
         fingerprint: &[u8],
         options: &SendOptions,
@@ -339,6 +388,13 @@ impl Drafts {
         if earlier.is_begun() {
             // A request of this process is in progress.
             let _in_use = self.outbox.keys.start(key)?;
+        }
+        if access.grant.is_some()
+            && earlier.fingerprint == fingerprint
+            && let Some(hold) =
+                holds::held_before(&self.outbox, &key.account, &earlier.message_id).await?
+        {
+            return Ok(Some(Sent::held(earlier.message_id, hold, true)));
         }
         if options.is_later()
             && earlier.fingerprint == fingerprint

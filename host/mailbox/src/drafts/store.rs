@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use latchmail_core::message_number::{MessageNumber, Uid};
 use latchmail_core::permissions::Right;
+use latchmail_core::policy::DeleteLimit;
 use latchmail_directory::message_index::StoredMessage;
 use latchmail_imap::flag::Flag;
 use latchmail_imap::list::POSITIONS;
@@ -138,6 +139,19 @@ impl Drafts {
             return Ok(None);
         };
         check_version(access, &found, if_version)?;
+        if access.delete_limit() != DeleteLimit::Permanent {
+            // The policy decides whether the draft is moved to Trash.
+            let trashed = self
+                .mail
+                .changing
+                .trash_locked(access, vec![found.number], None);
+            let is_gone = trashed.await?.is_empty();
+            return if is_gone && if_version.is_some() {
+                Err(Error::VersionMismatch)
+            } else {
+                Ok(Some(()))
+            };
+        }
         if !self.remove(access, &found).await? && if_version.is_some() {
             return Err(Error::VersionMismatch);
         }
@@ -216,7 +230,7 @@ impl Drafts {
         let connections = &self.mail.context.connections;
         // With the folder open, the identity of the message is read without opening it again.
         let mut lease = connections.lease(access, Some(&**path)).await?;
-        if access.member.is_some() {
+        if access.is_limited() {
             let status = retry_read!(lease, session => session.status(path, POSITIONS));
             let Some(status) = status else {
                 return Ok(None);

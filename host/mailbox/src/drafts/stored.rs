@@ -17,7 +17,7 @@ use crate::connections::retry::retry_read;
 use crate::error::Error as MailboxError;
 use crate::message::parts::MessageParts;
 use crate::message::version::content_version;
-use crate::{blocking, bounds};
+use crate::{blocking, bounds, hiding};
 
 /// The number of bytes that one command reads of each message of a list, and the number of messages
 /// of one command.
@@ -145,11 +145,13 @@ async fn describe(
     (id, number): (DraftId, MessageNumber),
     parts: MessageParts,
 ) -> Result<StoredDraft, Error> {
-    let (size, account) = (parts.message.whole.len(), access.account.clone());
+    let (size, access) = (parts.message.whole.len(), access.clone());
     // The HTML of a draft is decoded, but not cleaned, so no part is slow.
     blocking::run_text(size, move || {
-        let version = content_version(&account, number);
-        draft(id, version, number, &parts)
+        let version = content_version(&access.account, number);
+        let mut draft = draft(id, version, number, &parts);
+        hiding::in_draft(&access, &mut draft);
+        draft
     })
     .await
     .map_err(internal)

@@ -16,10 +16,10 @@ impl Folders {
         access: &Access,
         states: &[FolderState],
     ) -> Result<Vec<Arc<str>>, Error> {
-        // Do not use the cache for members, because a member's rights depend on the folder paths in
-        // the message index. If a folder was renamed, these paths are outdated until `update_index`
-        // runs.
-        if access.member.is_none()
+        // Do not use the cache for limited callers, because their rights depend on the folder paths
+        // in the message index. If a folder was renamed, these paths are outdated until
+        // `update_index` runs.
+        if !access.is_limited()
             && let Some(ids) = self.cached_folder_ids(access, states)
         {
             return Ok(ids);

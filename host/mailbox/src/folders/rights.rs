@@ -1,13 +1,16 @@
-//! Checks the rights of members on folders. Grants refer to folder ids, because a renamed folder
-//! has the same id.
+//! Checks the rights of members on folders, and which folders the policy of a grant opens. A policy
+//! names folders by their paths. The grants of members refer to folder ids, because a renamed
+//! folder has the same id.
 //!
 //! A right applies to the path and the UIDVALIDITY of a folder. The path alone is not sufficient,
 //! because a path can belong to a new folder after a rename. [`latchmail_core::permissions`]
 //! defines the rights.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use latchmail_core::permissions::{GrantedFolder, Right, Rights};
+use latchmail_core::policy::ActingGrant;
 use latchmail_directory::message_index::IndexedFolder;
 use latchmail_imap::MessageRef;
 
@@ -19,6 +22,8 @@ use crate::error::Error;
 pub(crate) enum FolderAccess {
     /// All folders, because the caller is the owner.
     All,
+    /// The folders that the policy of a grant opens, by their paths.
+    Opened(Arc<ActingGrant>),
     /// The folders that are granted to a member.
     Granted {
         /// The rights on every folder.
@@ -44,7 +49,10 @@ impl Folders {
     /// Returns the folders that `access` can use, by their current paths in the message index.
     pub(crate) async fn usable_by(&self, access: &Access) -> Result<FolderAccess, Error> {
         let Some(member) = &access.member else {
-            return Ok(FolderAccess::All);
+            let grant = access.grant.as_ref().filter(|_| access.is_limited());
+            return Ok(grant.map_or(FolderAccess::All, |grant| {
+                FolderAccess::Opened(Arc::clone(grant))
+            }));
         };
         let all = member.grants.over_every_folder();
         let mut folders: HashMap<String, Vec<(u32, Rights)>> = HashMap::new();
@@ -153,8 +161,18 @@ impl FolderAccess {
 
     /// Checks a right with those entries of `path` whose UIDVALIDITY satisfies `matches`.
     fn decide(&self, path: &str, right: Right, matches: impl Fn(u32) -> bool) -> Decision {
-        let Self::Granted { all, folders } = self else {
-            return Decision::Allowed;
+        let (all, folders) = match self {
+            Self::All => return Decision::Allowed,
+            Self::Opened(grant) => {
+                let policy = grant.policy.as_ref();
+                let is_open = policy.is_none_or(|policy| policy.opens(path));
+                return if is_open {
+                    Decision::Allowed
+                } else {
+                    Decision::Hidden
+                };
+            }
+            Self::Granted { all, folders } => (all, folders),
         };
         let entries = folders.get(path).into_iter().flatten();
         let rights = entries

@@ -266,8 +266,8 @@ impl Importer {
         let (folders, path) = (&self.mail.folders, import.path());
         folders.ensure_indexed(access).await?;
         // APPEND contains the name of the folder. Another client could have renamed the folder, so
-        // a member's rights are checked with the current names.
-        if access.member.is_some() {
+        // the caller's rights are checked with the current names.
+        if access.is_limited() {
             folders.refresh(access).await?;
         }
         let folder_access = folders.require(access, path, Right::MailWrite).await?;

@@ -13,6 +13,7 @@ use crate::access::Access;
 use crate::cache::FolderKey;
 use crate::connections::retry::retry_read;
 use crate::error::Error;
+use crate::hiding;
 use crate::index::results::Hit;
 use crate::message::thread_ids::thread_id;
 use crate::message::types::Summary;
@@ -53,10 +54,12 @@ impl Lister {
         self.index
             .set_merged_threads(&access.account, summaries)
             .await?;
-        Ok(numbers
+        let mut hits: Vec<Hit> = numbers
             .iter()
             .filter_map(|number| hits.remove(number))
-            .collect())
+            .collect();
+        hiding::in_hits(access, &mut hits);
+        Ok(hits)
     }
 
     /// Returns the summaries of messages in one folder, without merged threads.

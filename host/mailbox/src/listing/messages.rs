@@ -26,7 +26,7 @@ use crate::message::identity::{Identity, identity};
 use crate::message::summary::summary;
 use crate::message::thread_ids::{own_thread_id, thread_id};
 use crate::message::types::{Listing, Summary};
-use crate::{blocking, bounds};
+use crate::{blocking, bounds, hiding};
 
 /// The number of messages that one blocking thread converts to summaries.
 const GROUP: usize = 16;
@@ -111,6 +111,7 @@ impl Lister {
             return Ok(None);
         };
         listing.next = end.map(|end| end.text(account, &query));
+        hiding::in_summaries(access, &mut listing.messages);
         Ok(Some(listing))
     }
 

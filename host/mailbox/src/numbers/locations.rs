@@ -72,9 +72,9 @@ impl Locations<'_> {
                     .remove_location(&access.account, self.number);
             }
             let location = numbers.location(access, self.number).await?;
-            // For a member, the steps do not depend on the existence of the message. Otherwise the
-            // response time would reveal whether the message exists.
-            let is_last = self.reconciled || (location.is_none() && access.member.is_none());
+            // For a limited caller, the steps do not depend on the existence of the message.
+            // Otherwise the response time would reveal whether the message exists.
+            let is_last = self.reconciled || (location.is_none() && !access.is_limited());
             let folder_access = numbers.folders.usable_by(access).await?;
             let location = location
                 .map(|location| self.authorize(&folder_access, location))
@@ -138,9 +138,9 @@ impl BatchLocations<'_> {
         self.remaining.retain(|number| !found.contains_key(number));
         self.last.retain(|number, _| !found.contains_key(number));
         if self.calls > 0 {
-            // The owner's other numbers were never assigned. For a member, the steps do not depend
-            // on the existence of a message.
-            let is_last = self.calls > 1 || self.access.member.is_none();
+            // The owner's other numbers were never assigned. For a limited caller, the steps do not
+            // depend on the existence of a message.
+            let is_last = self.calls > 1 || !self.access.is_limited();
             if self.remaining.is_empty() || (is_last && self.last.is_empty()) {
                 return Ok(None);
             }
@@ -225,9 +225,9 @@ impl Numbers {
         number: MessageNumber,
     ) -> Result<Option<Arc<Location>>, Error> {
         let account = &access.account;
-        // Members do not use the cache. Otherwise the response time would reveal which messages
-        // other callers have just requested.
-        if access.member.is_none()
+        // Limited callers do not use the cache. Otherwise the response time would reveal which
+        // messages other callers have just requested.
+        if !access.is_limited()
             && let Some(location) = self.context.cache.location(account, number)
         {
             return Ok(Some(location));

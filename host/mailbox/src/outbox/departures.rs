@@ -14,6 +14,7 @@ use bytes::Bytes;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use latchmail_core::clock::Timestamp;
+use latchmail_core::policy;
 use latchmail_directory::jobs::Lease;
 use latchmail_directory::outbox::submissions::Submission;
 use latchmail_directory::outbox::{Entry, KIND, Part, RETENTION};
@@ -21,6 +22,9 @@ use latchmail_jobs::{Handler, Job, Outcome};
 use mail_builder::headers::Header as _;
 use mail_builder::headers::date::Date;
 
+use super::holds::hold_entry;
+use super::later::Details;
+use super::policy::{Decision, Facts, Permit, authorize, record_sent, settle};
 use super::result::Error;
 use super::send::{Outbox, sign, store_copy};
 use crate::access::Access;
@@ -41,6 +45,8 @@ const CREDENTIAL_ATTEMPTS: i64 = 6;
 
 /// The text for an account or a member without access.
 const NO_ACCESS: &str = "The sender can no longer use the mailbox";
+/// The text for a suspended grant.
+const SUSPENDED: &str = "The grant that sends this message is suspended";
 /// The text for an unknown outcome.
 const UNKNOWN: &str = "The service stopped while it sent the message, and the outcome is unknown";
 
@@ -215,7 +221,50 @@ impl Departures {
         Ok(access.await?)
     }
 
-    /// Checks the right to send, and submits the message.
+    /// Adds the grant that sends a message to the access, with the current policy. If the grant has
+    /// ended, the policy at the time of the request applies, because a message is sent although its
+    /// token has expired. Returns `None` if the grant is suspended.
+    async fn with_grant(&self, access: Access, details: &Details) -> Result<Option<Access>, Error> {
+        let mut grant = details.grant();
+        if let Some(grant) = &mut grant {
+            let policies = &self.outbox.directory.policies;
+            match policies.standing(&grant.app_password_id).await? {
+                Some(standing) if standing.suspended => return Ok(None),
+                Some(standing) => grant.policy = standing.policy,
+                None => {}
+            }
+        }
+        Ok(Some(Access {
+            grant: grant.map(Arc::new),
+            is_person: details.is_person,
+            ..access
+        }))
+    }
+
+    /// Decides again whether the policy of the grant lets the message leave. Returns the end of the
+    /// attempt if the message must not leave.
+    async fn decide(
+        &self,
+        (lease, entry): (&Lease, &Entry),
+        access: &Access,
+        facts: &Facts,
+    ) -> Result<Result<Permit, End>, Error> {
+        let failed = |text: &str| Ok(Err(End::State("failed", Some(text.to_owned()))));
+        let reason = match authorize(&self.outbox, access, facts).await {
+            Ok(Decision::Allowed(permit)) => return Ok(Ok(permit)),
+            Ok(Decision::Held(reason)) => reason,
+            Err(Error::Denied(problem)) => return failed(&problem.text),
+            Err(error) => return Err(error),
+        };
+        let grant = access.grant.as_ref();
+        let grant = grant.map_or(("", ""), |grant| (&*grant.id, &*grant.app_password_id));
+        if hold_entry(&self.outbox, lease, entry, grant, reason).await? {
+            return Ok(Err(End::Nothing));
+        }
+        failed(&policy::denied(reason).text)
+    }
+
+    /// Checks the right to send and the policy of the grant, and submits the message.
     async fn submit(&self, lease: &Lease, entry: &Entry) -> Result<End, Error> {
         let outbox = &self.outbox;
         let failed = |text: &str| Ok(End::State("failed", Some(text.to_owned())));
@@ -223,6 +272,13 @@ impl Departures {
             return failed(NO_ACCESS);
         };
         let details = outbox.details(entry)?;
+        // A submission that is continued was decided before.
+        let is_decided = entry.state != "scheduled";
+        let access = match self.with_grant(access.clone(), &details).await? {
+            Some(access) => access,
+            None if is_decided => access,
+            None => return failed(SUSPENDED),
+        };
         match outbox.check_sender(access.clone(), &details.from).await {
             Ok(_) => {}
             Err(Error::Denied(problem)) => return failed(&problem.text),
@@ -236,14 +292,33 @@ impl Departures {
         let Some(message) = outbox.read_part(entry, Part::Message).await? else {
             return Ok(End::Nothing);
         };
-        let now = outbox.jobs.now().await?;
-        let dated = set_date(&message, now);
-        let domain = envelope.from.domain();
-        let signer = outbox.signing.signer(domain).await?;
-        let message = sign(signer, dated, now).await?;
-        if entry.state == "scheduled" && !outbox.entries().begin(lease, now).await? {
-            return Ok(End::Nothing);
+        let mut permit = Permit::default();
+        if !is_decided {
+            let facts = Facts::of_message(&message, &envelope, details.original().as_ref(), true);
+            match self.decide((lease, entry), &access, &facts).await? {
+                Ok(allowed) => permit = allowed,
+                Err(end) => return Ok(end),
+            }
         }
+        let now = outbox.jobs.now().await?;
+        let prepared = async {
+            let signer = outbox.signing.signer(envelope.from.domain()).await?;
+            let message = sign(signer, set_date(&message, now), now).await?;
+            record_sent(outbox, &entry.account, details.is_person, &message).await?;
+            if entry.state == "scheduled" && !outbox.entries().begin(lease, now).await? {
+                return Ok(None);
+            }
+            Ok(Some(message))
+        };
+        let prepared: Result<Option<Bytes>, Error> = prepared.await;
+        let message = match prepared {
+            Ok(Some(message)) => message,
+            unsent => {
+                let why = "the message was not submitted".to_owned();
+                settle(outbox, permit, &Err::<(), _>(Error::Internal(why))).await;
+                return unsent.map(|_| End::Nothing);
+            }
+        };
         let field = format!("{SUBMISSION_FIELD}: {}\r\n", entry.id);
         let submitted = Bytes::from([field.as_bytes(), &message].concat());
         let tracker = &outbox.tracker;
@@ -255,6 +330,7 @@ impl Departures {
             envelope
         };
         let result = outbox.submit_message(&access, &envelope, &submitted).await;
+        settle(outbox, permit, &result).await;
         let is_repeated = matches!(
             &result,
             Err(Error::Rejected(text)) if text.contains(REPEATED_SUBMISSION)

@@ -37,6 +37,8 @@ pub(super) fn sender() -> Sender {
             account: "ada".into(),
             credential: MailCredential::app_password("id".into(), address.to_string(), secret),
             member: None,
+            grant: None,
+            is_person: true,
         },
         address,
     }

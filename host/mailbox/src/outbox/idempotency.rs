@@ -52,6 +52,7 @@ impl IdempotencyKeys {
                 saved_to: earlier.saved_to.clone(),
                 replayed: true,
                 scheduled: None,
+                hold: None,
             });
         }
         if is_running {

@@ -9,13 +9,16 @@ use latchmail_core::clock::Timestamp;
 use latchmail_core::codes;
 use latchmail_core::error::Problem;
 use latchmail_core::message_number::MessageNumber;
+use latchmail_core::policy::{ActingGrant, Policy};
 use latchmail_core::sealing::Purpose;
 use latchmail_core::secrets;
 use latchmail_directory::outbox::{self as directory, Entry, Limits, NewEntry, Part};
+use latchmail_mime::codes::hide;
 use serde::{Deserialize, Serialize};
 
 use super::draft::{Draft, MAX_MESSAGE};
 use super::envelope::{Envelope, EnvelopeAddress, Reports};
+use super::memory::MemoryPermit;
 use super::options::SendOptions;
 use super::original::{Original, OriginalMessage, Relation};
 use super::result::{Error, Scheduled};
@@ -97,6 +100,20 @@ pub(super) struct Details {
     /// The Message-ID of the original, if its number is not known.
     #[serde(default)]
     in_reply_to: Option<String>,
+    /// The grant that sends the message.
+    #[serde(default)]
+    grant: Option<StoredGrant>,
+    /// Whether a person sends the message.
+    #[serde(default)]
+    pub(super) is_person: bool,
+}
+
+/// The grant that sends a message, with its policy at the time of the request.
+#[derive(Debug, Serialize, Deserialize)]
+struct StoredGrant {
+    id: String,
+    app_password: String,
+    policy: Option<Policy>,
 }
 
 impl Details {
@@ -109,6 +126,16 @@ impl Details {
             number: MessageNumber(*number),
             relation: Relation::named(relation)?,
         }))
+    }
+
+    /// Returns the grant that sends the message, with its policy at the time of the request.
+    pub(super) fn grant(&self) -> Option<ActingGrant> {
+        let grant = self.grant.as_ref()?;
+        Some(ActingGrant {
+            id: grant.id.clone(),
+            app_password_id: grant.app_password.clone(),
+            policy: grant.policy.clone(),
+        })
     }
 
     /// Returns the envelope. Returns `None` if an address is invalid.
@@ -145,8 +172,18 @@ impl Outbox {
         message_id: &str,
         send_at: Timestamp,
     ) -> Result<Scheduled, Error> {
-        let access = &draft.from.access;
-        let (message, _memory) = self.write(draft, message_id).await?;
+        let (later, _memory) = self.later_message(draft, envelope, message_id).await?;
+        self.schedule(&draft.from.access, later, send_at).await
+    }
+
+    /// Writes a message that leaves later. The permit is for the memory of the message.
+    pub(super) async fn later_message(
+        &self,
+        draft: &Arc<Draft>,
+        envelope: Envelope,
+        message_id: &str,
+    ) -> Result<(LaterMessage, MemoryPermit), Error> {
+        let (message, memory) = self.write(draft, message_id).await?;
         let later = LaterMessage {
             message,
             envelope,
@@ -160,7 +197,7 @@ impl Outbox {
             original: draft.original.clone(),
             draft: None,
         };
-        self.schedule(access, later, send_at).await
+        Ok((later, memory))
     }
 
     /// Stores a complete message until it leaves.
@@ -193,6 +230,12 @@ impl Outbox {
             to: later.to,
             original,
             in_reply_to,
+            grant: access.grant.as_ref().map(|grant| StoredGrant {
+                id: grant.id.clone(),
+                app_password: grant.app_password_id.clone(),
+                policy: grant.policy.clone(),
+            }),
+            is_person: access.is_person,
         };
         let details = serde_json::to_vec(&details).map_err(|e| Error::Internal(e.to_string()))?;
         let sealed_details = key.seal(DETAILS, &details)?;
@@ -248,7 +291,8 @@ impl Outbox {
         let member = access.member.as_ref().map(|member| &*member.account);
         let limit = limit.min(MAX_LISTED);
         let entries = self.entries().list(&access.account, member, limit).await?;
-        entries.into_iter().map(|entry| self.shown(entry)).collect()
+        let shown = |entry| self.shown(access, entry);
+        entries.into_iter().map(shown).collect()
     }
 
     /// Returns an entry of the caller. Returns `None` if there is no such entry.
@@ -257,7 +301,7 @@ impl Outbox {
     /// Returns [`Error::Internal`] or [`Error::Unavailable`] if the database fails.
     pub async fn entry(&self, access: &Access, id: &str) -> Result<Option<OutboxEntry>, Error> {
         let entry = self.own_entry(access, id).await?;
-        entry.map(|entry| self.shown(entry)).transpose()
+        entry.map(|entry| self.shown(access, entry)).transpose()
     }
 
     async fn own_entry(&self, access: &Access, id: &str) -> Result<Option<Entry>, Error> {
@@ -320,8 +364,11 @@ impl Outbox {
         Ok(true)
     }
 
-    fn shown(&self, entry: Entry) -> Result<OutboxEntry, Error> {
-        let details = self.details(&entry)?;
+    fn shown(&self, access: &Access, entry: Entry) -> Result<OutboxEntry, Error> {
+        let mut details = self.details(&entry)?;
+        if access.hides_codes() {
+            hide(&mut [&mut details.subject]);
+        }
         Ok(OutboxEntry {
             send_at: entry.send_at(),
             id: entry.id,

@@ -16,6 +16,21 @@ pub struct Sent {
     pub replayed: bool,
     /// The entry in the outbox if the message leaves later.
     pub scheduled: Option<Scheduled>,
+    /// The id of the hold if the message waits for a decision of the owner.
+    pub hold: Option<String>,
+}
+
+impl Sent {
+    /// Returns the result for a message that waits for a decision of the owner.
+    pub(crate) fn held(message_id: String, hold: String, replayed: bool) -> Self {
+        Self {
+            message_id,
+            saved_to: None,
+            replayed,
+            scheduled: None,
+            hold: Some(hold),
+        }
+    }
 }
 
 /// A message that leaves later.
@@ -92,6 +107,7 @@ impl From<MailboxError> for Error {
             MailboxError::CredentialRefused => Self::CredentialRefused,
             MailboxError::Unavailable(why) => Self::Unavailable(why),
             MailboxError::TooLarge(_) => Self::TooLarge,
+            MailboxError::Policy(problem) => Self::Denied(problem),
             other => Self::Internal(other.to_string()),
         }
     }

@@ -6,16 +6,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use latchmail_core::clock::{Clock, Timestamp};
-use latchmail_core::codes;
 use latchmail_core::config;
 use latchmail_core::detached_tasks::DetachedTasks;
-use latchmail_core::error::Problem;
 use latchmail_core::error::StartError;
 use latchmail_core::keyring::Keyring;
 use latchmail_core::metrics;
-use latchmail_core::permissions::Right;
 use latchmail_directory::Directory;
-use latchmail_directory::aliases::addresses::AddressRelation;
 use latchmail_directory::events::{Event, Kind};
 use latchmail_directory::sendings::{Key, Sending};
 use latchmail_dkim::Signer;
@@ -23,10 +19,12 @@ use latchmail_jobs::Jobs;
 use tokio::time::{Instant, timeout};
 
 use super::draft::{Draft, MAX_MESSAGE};
-use super::envelope::{Envelope, EnvelopeAddress, Reports, Sender};
+use super::envelope::{Envelope, Reports};
+use super::holds::held_before;
 use super::idempotency::IdempotencyKeys;
 use super::memory::{MemoryPermit, MessageMemory};
 use super::options::SendOptions;
+use super::policy::{Decision, Facts, authorize, hold_draft, record_sent, settle};
 use super::random::random_hex;
 use super::result::{Error, Scheduled, Sent};
 use super::smtp::Connector;
@@ -128,59 +126,6 @@ impl Outbox {
         Self { jobs, ..self }
     }
 
-    /// Checks that the caller is allowed to send from an address. The address must be the account's
-    /// own address or an active alias. A member also needs a grant for the address.
-    ///
-    /// # Errors
-    /// Returns [`Error::Denied`] if the caller is not allowed to send from the address. Returns
-    /// [`Error::Internal`] if the directory fails.
-    pub async fn check_sender(&self, access: Access, address: &str) -> Result<Sender, Error> {
-        let not_own = || {
-            Error::Denied(Problem::new(
-                codes::SENDER_NOT_ALLOWED,
-                "You can only send from your own address or active aliases",
-            ))
-        };
-        let account = &access.account;
-        let address = EnvelopeAddress::parse(address).ok_or_else(not_own)?;
-        let folded = address.to_string().to_lowercase();
-        if let Some(member) = &access.member
-            && !self.has_send_grant(account, member, &folded).await?
-        {
-            return Err(not_own());
-        }
-        match self
-            .directory
-            .aliases
-            .address_relation(account, &folded, self.clock.now())
-            .await?
-        {
-            AddressRelation::Own => Ok(Sender { access, address }),
-            AddressRelation::Foreign => Err(not_own()),
-            AddressRelation::ForeignDomain => Err(Error::Denied(Problem::new(
-                codes::SENDER_DOMAIN_NOT_ALLOWED,
-                "You do not have permission to send from this domain",
-            ))),
-        }
-    }
-
-    /// Returns `true` if a member has a grant to send from an address of the account.
-    async fn has_send_grant(
-        &self,
-        account: &str,
-        member: &Member,
-        address: &str,
-    ) -> Result<bool, Error> {
-        let rights = match self.directory.aliases.maker(account, address).await? {
-            Some(creator) => {
-                let is_creator = creator.as_deref() == Some(member.account.as_str());
-                member.grants.over_alias(address, is_creator)
-            }
-            None => member.grants.over_address(),
-        };
-        Ok(rights.hold(Right::MailSend))
-    }
-
     /// Sends a message to all recipients or to no recipient, and stores a copy. With a time in the
     /// options, stores the complete message until that time instead. If a request within
     /// the last 24 hours used the same key, sends nothing and returns the result of that request.
@@ -229,6 +174,29 @@ impl Outbox {
         message_id: String,
         options: &SendOptions,
     ) -> Result<Sent, Error> {
+        let access = &draft.from.access;
+        let facts = Facts::of_draft(draft, &envelope, !options.is_later());
+        let permit = match authorize(self, access, &facts).await? {
+            Decision::Allowed(permit) => permit,
+            Decision::Held(reason) => {
+                let held = hold_draft(self, draft, envelope, message_id, options, reason);
+                return held.await;
+            }
+        };
+        let sent = self.send_allowed(draft, envelope, message_id, options);
+        let sent = sent.await;
+        settle(self, permit, &sent).await;
+        sent
+    }
+
+    /// Sends a message that the policy of the caller allows, or stores the message until its time.
+    async fn send_allowed(
+        &self,
+        draft: &Arc<Draft>,
+        envelope: Envelope,
+        message_id: String,
+        options: &SendOptions,
+    ) -> Result<Sent, Error> {
         let (saved_to, scheduled) = if options.is_later() {
             let send_at = self.departure(options).await?;
             let scheduled = self.schedule_draft(draft, envelope, &message_id, send_at);
@@ -244,6 +212,7 @@ impl Outbox {
             saved_to,
             replayed: false,
             scheduled,
+            hold: None,
         })
     }
 
@@ -267,6 +236,7 @@ impl Outbox {
                 send_at: entry.send_at(),
                 id,
             }),
+            hold: None,
         }))
     }
 
@@ -291,7 +261,14 @@ impl Outbox {
             .sendings
             .begin(&key, &fingerprint, process, &message_id, now)
             .await?;
+        let access = &draft.from.access;
         if let Some(earlier) = earlier {
+            if access.grant.is_some()
+                && earlier.fingerprint == fingerprint
+                && let Some(hold) = held_before(self, &key.account, &earlier.message_id).await?
+            {
+                return Ok(Sent::held(earlier.message_id, hold, true));
+            }
             if options.is_later()
                 && earlier.fingerprint == fingerprint
                 && let Some(sent) = self.scheduled_before(&key, &earlier.message_id).await?
@@ -308,7 +285,26 @@ impl Outbox {
             });
             return sent;
         }
-        match self.submit(&draft, &envelope, &message_id).await {
+        let facts = Facts::of_draft(&draft, &envelope, true);
+        let permit = match authorize(self, access, &facts).await {
+            Ok(Decision::Allowed(permit)) => permit,
+            Ok(Decision::Held(reason)) => {
+                let held = hold_draft(self, &draft, envelope, message_id, options, reason);
+                let held = held.await;
+                log_failure(match &held {
+                    Ok(_) => directory.sendings.sent(&key).await,
+                    Err(_) => directory.sendings.release(&key).await,
+                });
+                return held;
+            }
+            Err(error) => {
+                log_failure(directory.sendings.release(&key).await);
+                return Err(error);
+            }
+        };
+        let submitted = self.submit(&draft, &envelope, &message_id).await;
+        settle(self, permit, &submitted).await;
+        match submitted {
             Ok(copy) => {
                 log_failure(directory.sendings.sent(&key).await);
                 let (saved_to, ()) = {
@@ -323,6 +319,7 @@ impl Outbox {
                     saved_to,
                     replayed: false,
                     scheduled: None,
+                    hold: None,
                 })
             }
             Err(error @ Error::Unknown(_)) => {
@@ -389,7 +386,11 @@ impl Outbox {
         );
         let (message, _memory) = written?;
         let envelope = &tracked?;
-        let message = sign(signer?, message, self.clock.now()).await?;
+        let (signed, recorded) = tokio::join!(
+            sign(signer?, message.clone(), self.clock.now()),
+            record_sent(self, &access.account, access.is_person, &message)
+        );
+        let (message, ()) = (signed?, recorded?);
         let (sent, copy) = tokio::join!(
             self.submit_message(access, envelope, &message),
             self.mail.changing.upload_sent_copy(access, message.clone())

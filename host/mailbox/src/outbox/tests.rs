@@ -116,6 +116,8 @@ async fn with_smtp_server<F>(
                 account: "ada".into(),
                 credential: MailCredential::app_password("first".into(), "ada@example.org".into(), SecretString::from("secret")),
                 member: None,
+                grant: None,
+                is_person: true,
             },
             fresh,
             smtp,

@@ -17,6 +17,7 @@ use crate::access::Access;
 use crate::bounds;
 use crate::connections::retry::retry_read;
 use crate::error::Error;
+use crate::hiding;
 use crate::message::types::Detail;
 use crate::numbers::locations::{group_by_folder, message_ref};
 
@@ -87,7 +88,8 @@ impl Reader {
             .set_merged_threads(&access.account, summaries)
             .await?;
         let details = numbers.iter().filter_map(|number| details.remove(number));
-        Ok(details.collect())
+        let visible = details.filter_map(|detail| hiding::in_detail(access, detail));
+        Ok(visible.collect())
     }
 
     /// Reads messages of one folder.

@@ -8,6 +8,7 @@ use crate::access::Access;
 use crate::blocking;
 use crate::connections::retry::retry_read;
 use crate::error::Error;
+use crate::hiding;
 use crate::numbers::locations::message_ref;
 
 impl Reader {
@@ -31,10 +32,8 @@ impl Reader {
             drop(lease);
             if let Some(header) = header {
                 let decode = move || Fields::of(&header, names.as_deref());
-                return blocking::run(decode)
-                    .await
-                    .map(Some)
-                    .map_err(Error::Internal);
+                let fields = blocking::run(decode).await.map_err(Error::Internal)?;
+                return Ok(Some(hiding::in_fields(access, fields)));
             }
         }
         Ok(None)

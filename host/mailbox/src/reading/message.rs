@@ -23,7 +23,7 @@ use crate::message::thread_ids::{own_thread_id, thread_id};
 use crate::message::types::{Detail, Summary};
 use crate::message::version::state_version;
 use crate::numbers::locations::message_ref;
-use crate::{blocking, bounds};
+use crate::{blocking, bounds, hiding};
 
 impl Reader {
     /// Returns the message with this message number, in any folder. Returns `None` if the message
@@ -49,7 +49,7 @@ impl Reader {
                     &detail.summary.flags,
                     &detail.summary.thread_id,
                 );
-                return Ok(Some(detail));
+                return Ok(hiding::in_detail(access, detail));
             }
         }
         Ok(None)

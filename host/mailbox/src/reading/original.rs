@@ -9,7 +9,7 @@ use super::Reader;
 use crate::access::Access;
 use crate::error::Error;
 use crate::message::parts::MessageParts;
-use crate::{blocking, bounds};
+use crate::{blocking, bounds, hiding};
 
 impl Reader {
     /// Returns the message with this message number, and the permit for the memory of a large
@@ -48,7 +48,15 @@ impl Reader {
                 let (header, _) = mime::split(&parts.message.whole);
                 Original::new(header, &parts.structure, &parts.texts)
             });
-            let original = original.await.map_err(Error::Internal)?;
+            let mut original = original.await.map_err(Error::Internal)?;
+            if access.hides_attachments() {
+                original.attachments.clear();
+            }
+            if access.hides_codes() {
+                let content = &mut original.content;
+                let others = std::slice::from_mut(&mut original.header.subject);
+                hiding::in_content(&mut content.text, &mut content.html, others);
+            }
             return Ok(Some((original, memory)));
         }
         Ok(None)

@@ -12,6 +12,7 @@ use crate::access::Access;
 use crate::bounds;
 use crate::connections::retry::retry_read;
 use crate::error::Error;
+use crate::hiding;
 use crate::numbers::locations::message_ref;
 use crate::reading::download::Download;
 
@@ -32,13 +33,15 @@ impl Reader {
     /// so this function requests them from the mail server.
     ///
     /// # Errors
-    /// Returns an [`Error`] if the operation fails.
+    /// Returns [`Error::Policy`] if a policy hides a part of messages. Returns another [`Error`] if
+    /// the operation fails.
     pub async fn raw(
         self: &Arc<Self>,
         access: &Access,
         number: MessageNumber,
         reads_all: bool,
     ) -> Result<Option<RawMessage>, Error> {
+        hiding::require_raw(access)?;
         let mut locations = self.numbers.locations(access, number);
         while let Some(location) = locations.next().await? {
             let found = self.raw_at(access, location, reads_all).await?;

@@ -8,6 +8,7 @@ use crate::access::Access;
 use crate::bounds;
 use crate::connections::retry::retry_read;
 use crate::error::Error;
+use crate::hiding;
 use crate::numbers::locations::message_ref;
 
 /// A complete message that is attached to another message.
@@ -31,6 +32,7 @@ impl Reader {
         number: MessageNumber,
         index: u32,
     ) -> Result<Option<Attachment>, Error> {
+        hiding::require_attachments(access)?;
         let mut locations = self.numbers.locations(access, number);
         while let Some(location) = locations.next().await? {
             let cached = self.context.cache.structure(&access.account, number);
@@ -57,6 +59,7 @@ impl Reader {
         access: &Access,
         number: MessageNumber,
     ) -> Result<Option<MessageSource>, Error> {
+        hiding::require_raw(access)?;
         let mut locations = self.numbers.locations(access, number);
         while let Some(location) = locations.next().await? {
             let at = message_ref(&location);

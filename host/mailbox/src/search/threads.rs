@@ -7,6 +7,7 @@ use crate::access::Access;
 use crate::error::Error;
 use crate::folders::path::normalize_path;
 use crate::folders::states::FolderState;
+use crate::hiding;
 use crate::index::results::{IndexStatus, ThreadMessages, ThreadPage};
 
 impl Searcher {
@@ -40,7 +41,9 @@ impl Searcher {
         let page = self
             .index
             .threads(index, &folder_access, folder, offset, limit);
-        Ok(Some(page.await?))
+        let mut page = page.await?;
+        hiding::in_threads(access, &mut page.threads);
+        Ok(Some(page))
     }
 
     /// Returns at most `limit` messages of a thread, oldest first. Skips the newest `offset`
@@ -62,9 +65,14 @@ impl Searcher {
         let (folder_access, folders, _) = self.readable_folders(access).await?;
         let index = self.index.current(access, &folders, true).await;
         let index = index.map_err(not_ready)?;
-        self.index
+        let found = self
+            .index
             .thread_messages(index, &folder_access, id.to_owned(), offset, limit)
-            .await
+            .await?;
+        Ok(found.map(|mut found| {
+            hiding::in_hits(access, &mut found.messages);
+            found
+        }))
     }
 }
 

@@ -8,11 +8,16 @@ use latchmail_bindings::latchmail::host::types::Error;
 use latchmail_core::caller::{Caller, Credential, Scope, missing};
 use latchmail_core::clock::Timestamp;
 use latchmail_core::codes;
+use latchmail_core::policy::Action;
 use latchmail_directory::aliases::Alias;
 
 use super::call::Call;
 use super::convert::account_error;
 use super::host_call::host_call;
+use super::policy::require_policy;
+
+/// What a policy without `aliases` does not allow.
+const ALIASES: &str = "changing aliases";
 
 impl Host for Call {
     async fn list(&mut self) -> Result<Vec<wit::Alias>, HostError<Error>> {
@@ -37,6 +42,7 @@ impl Host for Call {
     ) -> Result<wit::Alias, HostError<Error>> {
         let _span = host_call("aliases.create");
         let caller = self.require_scope(Scope::AliasesWrite)?;
+        require_policy(self, Action::Aliases, ALIASES)?;
         self.preview.refuse()?;
         let aliases = &self.services.aliases;
         match aliases.create(caller, &name, &domain, &self.origin).await {
@@ -92,6 +98,7 @@ impl Call {
     /// OAuth token can only create aliases.
     fn require_change(&self) -> Result<&Caller, Error> {
         let caller = self.require_scope(Scope::AliasesWrite)?;
+        require_policy(self, Action::Aliases, ALIASES)?;
         match caller.credential {
             Credential::OAuth { .. } | Credential::AppPassword { .. } => Err(problem::denied(
                 codes::MISSING_SCOPE,

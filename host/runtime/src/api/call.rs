@@ -171,6 +171,8 @@ impl Call {
                 account: caller.account.clone(),
                 credential: caller.mail.clone(),
                 member: None,
+                grant: caller.grant.clone(),
+                is_person: caller.is_person(),
             },
             Some(shared) => Access {
                 account: shared.account.clone(),
@@ -181,6 +183,8 @@ impl Call {
                     origin: self.origin.clone(),
                     permit: None,
                 }),
+                grant: caller.grant.clone(),
+                is_person: caller.is_person(),
             },
         })
     }

@@ -9,6 +9,7 @@ use secrecy::SecretString;
 use super::call::Call;
 use super::convert;
 use super::host_call::host_call;
+use super::policy::is_usable;
 
 /// The kind of a caller without a credential.
 const ANONYMOUS: &str = "anonymous";
@@ -35,7 +36,9 @@ impl Host for Call {
             address: caller.address.clone(),
             admin: caller.admin,
             scopes: convert::scopes_to_wit(
-                Scope::ALL.into_iter().filter(|scope| caller.holds(*scope)),
+                Scope::ALL
+                    .into_iter()
+                    .filter(|scope| is_usable(caller, *scope)),
             ),
         })
     }

@@ -68,6 +68,7 @@ pub(super) fn mailbox_error(error: latchmail_mailbox::Error) -> wit::Error {
         latchmail_mailbox::Error::Denied(_) => {
             problem::denied(codes::MISSING_RIGHT, error.to_string())
         }
+        latchmail_mailbox::Error::Policy(why) => wit::Error::Denied(problem::of(why)),
         latchmail_mailbox::Error::TooLarge(why) => wit::Error::TooLarge(problem::of(why)),
         latchmail_mailbox::Error::OverQuota => wit::Error::OverQuota,
         latchmail_mailbox::Error::InvalidFolderPath => {

@@ -6,6 +6,7 @@ use latchmail_bindings::latchmail::host::types::Error;
 use latchmail_core::caller::{Origin, Scope};
 use latchmail_core::clock::Timestamp;
 use latchmail_core::codes;
+use latchmail_core::policy::Action;
 use latchmail_mailbox::Access;
 use latchmail_mailbox::filters::forward_addresses::ForwardAddress;
 use latchmail_mailbox::filters::{self, FilterState};
@@ -14,6 +15,7 @@ use latchmail_shape::filters::{Action, Condition, Rule, Vacation};
 use super::call::Call;
 use super::convert::mailbox_error;
 use super::host_call::host_call;
+use super::policy::require_policy;
 use super::problem;
 
 impl Host for Call {
@@ -37,7 +39,7 @@ impl Host for Call {
         if_version: Option<String>,
     ) -> Result<wit::FilterState, HostError<FilterError>> {
         let _span = host_call("filters.set-vacation");
-        let access = self.mailbox_access(Scope::MailWrite)?;
+        let access = filter_access(self)?;
         self.preview.refuse()?;
         let vacation = Vacation {
             enabled: vacation.enabled,
@@ -58,7 +60,7 @@ impl Host for Call {
         if_version: Option<String>,
     ) -> Result<wit::FilterState, HostError<FilterError>> {
         let _span = host_call("filters.set-rules");
-        let access = self.mailbox_access(Scope::MailWrite)?;
+        let access = filter_access(self)?;
         let mut actions = rules.iter().flat_map(|rule| &rule.actions);
         if actions.any(|action| action.kind == "forward") {
             // A credential that can only change mail must not be able to mail the mailbox to
@@ -124,6 +126,19 @@ impl Call {
         let session = self.require_session()?;
         Ok((self.mailbox_access(Scope::MailWrite)?, session.origin))
     }
+}
+
+/// Returns the access of a caller who may change rules and the vacation response. They send, move
+/// and delete mail without asking the policy of a grant, so a grant with a policy that limits one
+/// of these must not change them.
+fn filter_access(call: &Call) -> Result<Access, Error> {
+    let access = call.mailbox_access(Scope::MailWrite)?;
+    require_policy(
+        call,
+        Action::Filters,
+        "changing rules and vacation responses",
+    )?;
+    Ok(access)
 }
 
 fn to_wit(one: ForwardAddress) -> wit::ForwardAddress {

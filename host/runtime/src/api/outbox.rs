@@ -15,11 +15,13 @@ use latchmail_core::caller::Scope;
 use latchmail_core::clock::Timestamp;
 use latchmail_core::codes;
 use latchmail_core::message_number::MessageNumber;
+use latchmail_core::policy::Action;
 use latchmail_mailbox::outbox;
 use wasmtime::component::Resource;
 
 use super::call::Call;
 use super::host_call::host_call;
+use super::policy::require_policy;
 
 /// The maximum total size of the attached files of one message, in bytes. A message with its
 /// attachments has the same maximum size.
@@ -67,6 +69,7 @@ impl Host for Call {
     ) -> Result<wit::Entry, HostError<Error>> {
         let _span = host_call("outbox.reschedule-entry");
         let access = self.mailbox_access(Scope::MailSend)?;
+        require_policy(self, Action::Send, "sending")?;
         self.preview.refuse()?;
         let (outbox, send_at) = (&self.services.outbox, Timestamp::from_millis(send_at));
         let entry = outbox.reschedule(&access, &id, send_at).await;
@@ -77,6 +80,7 @@ impl Host for Call {
     async fn cancel_entry(&mut self, id: String) -> Result<(), HostError<Error>> {
         let _span = host_call("outbox.cancel-entry");
         let access = self.mailbox_access(Scope::MailSend)?;
+        require_policy(self, Action::Send, "changing scheduled messages")?;
         if self
             .preview
             .records(|| format!("cancel the scheduled message {id}"))
@@ -333,15 +337,15 @@ pub(super) fn send_options(options: wit::SendOptions) -> outbox::SendOptions {
 
 /// Converts the result of a send.
 pub(super) fn wit_sent(sent: outbox::Sent) -> wit::Sent {
+    let state = match (&sent.hold, &sent.scheduled) {
+        (Some(_), _) => "held",
+        (None, Some(_)) => "scheduled",
+        (None, None) => "sent",
+    };
     wit::Sent {
-        state: if sent.scheduled.is_some() {
-            "scheduled"
-        } else {
-            "sent"
-        }
-        .into(),
+        state: state.into(),
         send_at: sent.scheduled.as_ref().map(|one| one.send_at.millis()),
-        entry: sent.scheduled.map(|one| one.id),
+        entry: sent.hold.or(sent.scheduled.map(|one| one.id)),
         message_id: sent.message_id,
         saved_to: sent.saved_to,
         replayed: sent.replayed,

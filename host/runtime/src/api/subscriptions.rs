@@ -10,7 +10,7 @@ use latchmail_core::clock::Timestamp;
 
 use super::call::Call;
 use super::host_call::host_call;
-use super::webhooks::{owner, webhook_error};
+use super::webhooks::{owner, sender, webhook_error};
 
 impl Host for Call {
     fn convert_subscribe_error(
@@ -25,7 +25,7 @@ impl Host for Call {
         new: wit::NewSubscription,
     ) -> Result<wit::Subscribed, HostError<SubscribeError>> {
         let _span = host_call("subscriptions.subscribe");
-        let owner = owner(self)?;
+        let owner = sender(self)?;
         let new = NewSubscription {
             name: new.name,
             folder: new.folder,

@@ -7,16 +7,18 @@ use latchmail_callbacks::{self as webhooks, Owner, WebhookChange, WebhookSetting
 use latchmail_core::caller::{Credential, Scope};
 use latchmail_core::clock::Timestamp;
 use latchmail_core::codes;
+use latchmail_core::policy::Action;
 
 use super::call::Call;
 use super::convert::{account_error, mailbox_error};
 use super::host_call::host_call;
+use super::policy::require_policy;
 use super::problem;
 
 impl Host for Call {
     async fn create(&mut self, settings: wit::Settings) -> Result<wit::Created, HostError<Error>> {
         let _span = host_call("webhooks.create");
-        let owner = owner(self)?;
+        let owner = sender(self)?;
         let created = self.services.webhooks.create(&owner, from_wit(settings));
         let created = created.await.map_err(webhook_error)?;
         Ok(wit::Created {
@@ -49,7 +51,7 @@ impl Host for Call {
         change: wit::WebhookChange,
     ) -> Result<wit::Webhook, HostError<Error>> {
         let _span = host_call("webhooks.change");
-        let owner = owner(self)?;
+        let owner = sender(self)?;
         let change = WebhookChange {
             url: change.url,
             types: change.types.map(|filter| match filter {
@@ -83,7 +85,7 @@ impl Host for Call {
 
     async fn test(&mut self, id: String) -> Result<wit::Delivery, HostError<Error>> {
         let _span = host_call("webhooks.test");
-        let owner = owner(self)?;
+        let owner = sender(self)?;
         let sent = self.services.webhooks.test(&owner, &id).await;
         Ok(delivery(sent.map_err(webhook_error)?))
     }
@@ -106,7 +108,7 @@ impl Host for Call {
         replayed: String,
     ) -> Result<wit::Delivery, HostError<Error>> {
         let _span = host_call("webhooks.replay");
-        let owner = owner(self)?;
+        let owner = sender(self)?;
         let pending = self.services.webhooks.replay(&owner, &id, &replayed).await;
         Ok(delivery(pending.map_err(webhook_error)?))
     }
@@ -127,6 +129,13 @@ pub(super) fn owner(call: &Call) -> Result<Owner, Error> {
         is_session: matches!(caller.credential, Credential::Session { .. }),
         origin: call.origin.clone(),
     })
+}
+
+/// Returns the caller as the owner of webhooks that send events. A grant that may not send mail to
+/// everyone must not reach other hosts in this way.
+pub(super) fn sender(call: &Call) -> Result<Owner, Error> {
+    require_policy(call, Action::Subscribe, "sending events to other hosts")?;
+    owner(call)
 }
 
 fn from_wit(settings: wit::Settings) -> WebhookSettings {

@@ -136,6 +136,8 @@ async fn sends(service: &Service, token: &str) -> Result<(), SendError> {
             },
         },
         member: None,
+        grant: None,
+        is_person: false,
     };
     let draft = Draft {
         from: app.outbox.check_sender(access, ADA).await?,
