@@ -1,10 +1,11 @@
 //! GET `/api/v1/profile/grants`, DELETE `/api/v1/profile/grants/{id}`, and POST `suspend` and
 //! `resume`: lists, ends, suspends and resumes the credentials of programs.
 
-use latchmail_sdk::capability::{AccountGrant, Caller, Credentials, Error};
+use latchmail_sdk::capability::{AccountGrant, Caller, Credentials, Error, GrantPolicy};
 use latchmail_sdk::time::iso8601;
 use latchmail_sdk::{Code, Failure, Reply, Request, codes};
 use serde::Serialize;
+use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::model::TokenScope;
@@ -37,7 +38,7 @@ pub(crate) struct AccessGrant {
     scopes: Vec<String>,
     /// The policy of the grant. `null`: the grant has no policy.
     #[schema(required, value_type = Option<Object>)]
-    policy: Option<()>,
+    policy: Option<Value>,
     /// Time of creation.
     #[schema(format = DateTime)]
     created_at: String,
@@ -52,14 +53,15 @@ pub(crate) struct AccessGrant {
     suspended: bool,
 }
 
-impl From<AccountGrant> for AccessGrant {
-    fn from(grant: AccountGrant) -> Self {
+impl AccessGrant {
+    fn new(grant: AccountGrant, policies: &[GrantPolicy]) -> Self {
+        let policy = policies.iter().find(|policy| policy.grant == grant.id);
         Self {
+            policy: policy.and_then(|found| serde_json::from_str(&found.policy).ok()),
             id: grant.id,
             kind: grant.kind,
             name: grant.name,
             scopes: grant.scopes,
-            policy: None,
             created_at: iso8601(grant.created_at),
             last_used_at: grant.last_used_at.map(iso8601),
             expires_at: grant.expires_at.map(iso8601),
@@ -92,7 +94,8 @@ pub(crate) struct GrantList {
         links(
             ("endGrant" = (operation_id = "endGrant", parameters(("id" = "$response.body#/grants/0/id")))),
             ("suspendGrant" = (operation_id = "suspendGrant", parameters(("id" = "$response.body#/grants/0/id")))),
-            ("resumeGrant" = (operation_id = "resumeGrant", parameters(("id" = "$response.body#/grants/0/id"))))
+            ("resumeGrant" = (operation_id = "resumeGrant", parameters(("id" = "$response.body#/grants/0/id")))),
+            ("getGrantPolicy" = (operation_id = "getGrantPolicy", parameters(("id" = "$response.body#/grants/0/id"))))
         )
     ))
 )]
@@ -100,11 +103,12 @@ pub(crate) fn list_grants(
     host: &(impl Credentials + Caller),
     _: &Request,
 ) -> Result<Reply, Failure> {
-    let grants = host
-        .list_grants()
-        .map_err(|error| Failure::of(error, MISSING, host))?;
+    let failed = |error| Failure::of(error, MISSING, host);
+    let grants = host.list_grants().map_err(failed)?;
+    let policies = host.list_grant_policies().map_err(failed)?;
+    let grant = |grant| AccessGrant::new(grant, &policies);
     Reply::json(&GrantList {
-        grants: grants.into_iter().map(AccessGrant::from).collect(),
+        grants: grants.into_iter().map(grant).collect(),
     })
 }
 
@@ -185,7 +189,7 @@ fn done(host: &impl Caller, changed: Result<(), Error>) -> Result<Reply, Failure
 #[cfg(test)]
 mod tests {
     use latchmail_sdk::capability::Scope;
-    use latchmail_sdk::testing::{FakeHost, NOW, json, put_grant, request};
+    use latchmail_sdk::testing::{FakeHost, NOW, json, put_grant, request, set_grant_policy};
 
     use super::*;
 
@@ -224,6 +228,18 @@ mod tests {
             },
         ] });
         assert_eq!(listed, expected);
+    }
+
+    #[test]
+    fn a_listed_grant_has_its_policy() {
+        let host = host();
+        set_grant_policy(&host, "g", r#"{"send":"never"}"#);
+        let listed = json(list_grants(&host, &Request::default()));
+        assert_eq!(
+            listed["grants"][0]["policy"],
+            serde_json::json!({ "send": "never" })
+        );
+        assert!(listed["grants"][1]["policy"].is_null());
     }
 
     #[test]

@@ -33,8 +33,8 @@ pub use self::caller::{Caller, Identity, Kind};
 pub use self::compose::Compose;
 pub use self::config::Config;
 pub use self::credentials::{
-    AccountGrant, CreatedAppPassword, CreatedToken, Credential, Credentials, Revocation, Token,
-    TokenReference,
+    AccountGrant, CreatedAppPassword, CreatedToken, Credential, Credentials, GrantPolicy,
+    Revocation, Token, TokenReference,
 };
 pub use self::deliveries::{Deliveries, Delivery, DeliveryRecipient};
 pub use self::domains::{

@@ -19,6 +19,7 @@ mod config_file;
 mod context;
 pub mod doctor;
 pub mod domain;
+pub mod grant;
 pub mod health;
 mod import;
 pub mod key;

@@ -17,6 +17,7 @@
 //! | [`metrics`] | the listener for metrics |
 //! | [`notices`] | the listener for notices of the mail server |
 //! | [`auth`], [`oauth`] | the endpoints of sign-in, and of the authorization server |
+//! | [`grants`] | the policies of API tokens and OAuth grants |
 //! | [`status`] | health, readiness and the API description |
 
 pub mod access;
@@ -25,6 +26,7 @@ pub mod app;
 pub mod auth;
 pub mod call_error;
 pub mod cors;
+pub mod grants;
 pub mod message;
 pub mod metrics;
 pub mod notices;

@@ -11,7 +11,7 @@ use crate::app::{App, Pages};
 use crate::openapi::info::ApiInfo;
 use crate::route_group::RouteGroup;
 use crate::router::RouteTable;
-use crate::{admin, auth, oauth, openapi, status};
+use crate::{admin, auth, grants, oauth, openapi, status};
 
 impl Router for App {
     fn check_description(&self, module: &Arc<Module>) -> Result<(), StartError> {
@@ -47,6 +47,7 @@ pub fn route_groups(
     let mut groups = vec![
         status::route_group()?,
         auth::route_group()?,
+        grants::route_group()?,
         oauth::resource_route_group()?,
     ];
     if config.admin.public_api {

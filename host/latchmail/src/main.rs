@@ -14,8 +14,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 use latchmail_cli::{
-    account, alias, attach, audit, backup, client, doctor, domain, health, key, listen, module,
-    restore,
+    account, alias, attach, audit, backup, client, doctor, domain, grant, health, key, listen,
+    module, restore,
 };
 use latchmail_core::clock::Clock;
 use latchmail_core::config::{self, Config, EmbeddedModule};
@@ -108,6 +108,13 @@ enum Command {
         service: latchmail_cli::ServiceArgs,
         #[command(subcommand)]
         command: client::Command,
+    },
+    /// Show the API tokens and OAuth grants of an account, and set their policies.
+    Grant {
+        #[command(flatten)]
+        service: latchmail_cli::ServiceArgs,
+        #[command(subcommand)]
+        command: grant::Command,
     },
     /// Show, rotate and remove the keys of the service.
     Key {
@@ -261,6 +268,7 @@ fn run(command: Command) -> anyhow::Result<()> {
             Command::Alias { service, command } => alias::run(&service, command).await,
             Command::Domain { service, command } => domain::run(&service, command).await,
             Command::Client { service, command } => client::run(&service, command).await,
+            Command::Grant { service, command } => grant::run(&service, command).await,
             Command::Key { service, command } => key::run(&service, command).await,
             Command::Module { service, command } => module::run(&service, command, EMBEDDED).await,
             Command::Doctor { service, json } => doctor::run(&service, json).await,

@@ -152,6 +152,7 @@ impl<'a> Connection<'a> {
             Ok((_, deliveries::Handled::Discard)) => replies.discard(),
             Ok((None, deliveries::Handled::Accept)) => replies.accept(),
             Ok((Some(value), deliveries::Handled::Accept)) => {
+                self.policy.record_sent(&message).await;
                 // Delete the fields from the last to the first, because a deletion changes the
                 // indexes of the fields after it.
                 for index in message.forged_results.iter().rev() {

@@ -16,7 +16,7 @@
 //! | `protocol` | the milter protocol: frames, commands and replies |
 //! | `connection` | one connection of the mail server |
 //! | `message` | collects the data of one message |
-//! | `policy` | decides whether a message is accepted |
+//! | `policy` | decides whether a message is accepted, and records to whom accounts write |
 //! | `senders` | extracts addresses and domains from header fields |
 //! | `verify` | verifies SPF, DKIM and DMARC |
 //! | `deliveries` | records the reports about the mail of the service |

@@ -8,7 +8,7 @@ use latchmail_core::address;
 use latchmail_core::clock::Clock;
 use latchmail_core::config::LocalFrom;
 use latchmail_directory::mailserver::MailServerView;
-use latchmail_mailbox::outbox::REPEATED_SUBMISSION;
+use latchmail_mailbox::outbox::{REPEATED_SUBMISSION, sent_record};
 
 use super::message::{Excess, Message};
 use super::results::{self, Check};
@@ -63,6 +63,18 @@ impl Policy {
             return Ok(());
         }
         Err(format!("550 5.7.1 {REPEATED_SUBMISSION}"))
+    }
+
+    /// Records who sends a submission to whom. Policies of programs allow mail to the people to
+    /// whom a person wrote. A failure is logged: then a policy allows less.
+    pub(crate) async fn record_sent(&self, message: &Message) {
+        let (Some(login), Some(record)) = (&message.login, sent_record(message.copy())) else {
+            return;
+        };
+        let now = Clock::system().now();
+        if let Err(error) = self.directory.add_sent_mail(login, &record, now).await {
+            tracing::warn!(%error, "failed to record to whom a message was sent");
+        }
     }
 
     /// Checks a message. Returns the results for `Authentication-Results`, or the SMTP reply that

@@ -3,8 +3,8 @@
 use super::{Error, Host, Scope};
 use crate::bindings::latchmail::host::credentials;
 pub use crate::bindings::latchmail::host::credentials::{
-    CreatedAppPassword, CreatedToken, Credential, Grant as AccountGrant, Revocation, Token,
-    TokenReference,
+    CreatedAppPassword, CreatedToken, Credential, Grant as AccountGrant, GrantPolicy, Revocation,
+    Token, TokenReference,
 };
 use crate::scope;
 
@@ -62,6 +62,12 @@ pub trait Credentials {
     /// Returns [`Error::Internal`] if the host fails.
     fn list_grants(&self) -> Result<Vec<AccountGrant>, Error>;
 
+    /// Returns the policies of grants. A grant without a policy is missing.
+    ///
+    /// # Errors
+    /// Returns [`Error::Internal`] if the host fails.
+    fn list_grant_policies(&self) -> Result<Vec<GrantPolicy>, Error>;
+
     /// Ends a grant, with its tokens.
     ///
     /// # Errors
@@ -115,6 +121,10 @@ impl Credentials for Host {
 
     fn list_grants(&self) -> Result<Vec<AccountGrant>, Error> {
         credentials::list_grants()
+    }
+
+    fn list_grant_policies(&self) -> Result<Vec<GrantPolicy>, Error> {
+        credentials::list_grant_policies()
     }
 
     fn end_grant(&self, id: &str) -> Result<(), Error> {

@@ -35,7 +35,7 @@ use latchmail_shape::codes;
 pub use deliveries::set_delivery;
 pub use filters::{activate_other_script, forget_filters};
 pub use forward_addresses::forward_code;
-pub use grants::put_grant;
+pub use grants::{put_grant, set_grant_policy};
 pub use modules::put_module;
 pub use outbox::{SentFile, SentMessage};
 pub use webhooks::{fail_callbacks, set_webhook_deliveries};
@@ -43,8 +43,8 @@ pub use webhooks::{fail_callbacks, set_webhook_deliveries};
 use super::NOW;
 use crate::capability::{
     AccountGrant, Alias, Caller, Config, Credential, Delivery, Details, Domain, Error, Expected,
-    HttpRequest, HttpResponse, Identity, Kind, Level, Log, OwnerModule, Scope, Sent, TeamMember,
-    Timestamp, Token,
+    GrantPolicy, HttpRequest, HttpResponse, Identity, Kind, Level, Log, OwnerModule, Scope, Sent,
+    TeamMember, Timestamp, Token,
 };
 use crate::scope;
 
@@ -100,6 +100,7 @@ struct Account {
     /// The times of the suspensions of API tokens, by the id of the token.
     suspended_tokens: BTreeMap<String, Timestamp>,
     oauth_grants: Vec<AccountGrant>,
+    grant_policies: Vec<GrantPolicy>,
     /// All credentials, oldest first.
     credentials: Vec<Credential>,
     values: store::Values,

@@ -175,11 +175,12 @@ impl Policies {
     }
 
     /// Returns the people to whom a person wrote in the thread of a message, in the form of
-    /// [`person`]. `ancestors` are the Message-IDs that the message answers, the direct parent last.
+    /// [`person`]. `ancestors` are the Message-IDs that the message answers, the direct parent
+    /// last.
     ///
-    /// The headers of received messages only select the thread: it is that of the last ancestor that
-    /// a person sent or answered. From there, only the headers of messages that a person sent count.
-    /// So a sender who names several threads in References joins none of them.
+    /// The headers of received messages only select the thread: it is that of the last ancestor
+    /// that a person sent or answered. From there, only the headers of messages that a person sent
+    /// count. So a sender who names several threads in References joins none of them.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.

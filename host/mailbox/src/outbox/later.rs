@@ -172,32 +172,8 @@ impl Outbox {
         message_id: &str,
         send_at: Timestamp,
     ) -> Result<Scheduled, Error> {
-        let (later, _memory) = self.later_message(draft, envelope, message_id).await?;
+        let (later, _memory) = later_message(self, draft, envelope, message_id).await?;
         self.schedule(&draft.from.access, later, send_at).await
-    }
-
-    /// Writes a message that leaves later. The permit is for the memory of the message.
-    pub(super) async fn later_message(
-        &self,
-        draft: &Arc<Draft>,
-        envelope: Envelope,
-        message_id: &str,
-    ) -> Result<(LaterMessage, MemoryPermit), Error> {
-        let (message, memory) = self.write(draft, message_id).await?;
-        let later = LaterMessage {
-            message,
-            envelope,
-            message_id: message_id.to_owned(),
-            subject: draft.subject.clone(),
-            to: draft
-                .to
-                .iter()
-                .map(|one| (one.name.clone(), one.address.to_string()))
-                .collect(),
-            original: draft.original.clone(),
-            draft: None,
-        };
-        Ok((later, memory))
     }
 
     /// Stores a complete message until it leaves.
@@ -403,6 +379,30 @@ impl Outbox {
         let all = key.read(0, name, chunk).await?;
         Ok((!all.is_empty()).then_some(all))
     }
+}
+
+/// Writes a message that leaves later. The permit is for the memory of the message.
+pub(super) async fn later_message(
+    outbox: &Outbox,
+    draft: &Arc<Draft>,
+    envelope: Envelope,
+    message_id: &str,
+) -> Result<(LaterMessage, MemoryPermit), Error> {
+    let (message, memory) = outbox.write(draft, message_id).await?;
+    let later = LaterMessage {
+        message,
+        envelope,
+        message_id: message_id.to_owned(),
+        subject: draft.subject.clone(),
+        to: draft
+            .to
+            .iter()
+            .map(|one| (one.name.clone(), one.address.to_string()))
+            .collect(),
+        original: draft.original.clone(),
+        draft: None,
+    };
+    Ok((later, memory))
 }
 
 /// Checks that a time is at most a year ahead.

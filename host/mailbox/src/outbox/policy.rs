@@ -12,6 +12,7 @@ use latchmail_mime::{self as mime, Header};
 use super::draft::Draft;
 use super::envelope::{Envelope, EnvelopeAddress};
 use super::holds;
+use super::later::later_message;
 use super::options::SendOptions;
 use super::original::{Original, Relation};
 use super::result::{Error, Sent};
@@ -182,7 +183,7 @@ async fn decide(
     Ok(verdict_with(&approved))
 }
 
-/// Returns the ancestors of the messages with this Message-ID, and the Message-ID itoutbox.
+/// Returns the ancestors of the messages with this Message-ID, and the Message-ID itself.
 async fn ancestors_of(
     outbox: &Outbox,
     access: &Access,
@@ -227,7 +228,7 @@ pub(super) async fn hold_draft(
     } else {
         None
     };
-    let (later, _memory) = outbox.later_message(draft, envelope, &message_id).await?;
+    let (later, _memory) = later_message(outbox, draft, envelope, &message_id).await?;
     let hold = holds::hold(outbox, &draft.from.access, later, send_at, reason).await?;
     Ok(Sent::held(message_id, hold, false))
 }

@@ -183,37 +183,10 @@ impl Outbox {
                 return held.await;
             }
         };
-        let sent = self.send_allowed(draft, envelope, message_id, options);
+        let sent = send_allowed(self, draft, envelope, message_id, options);
         let sent = sent.await;
         settle(self, permit, &sent).await;
         sent
-    }
-
-    /// Sends a message that the policy of the caller allows, or stores the message until its time.
-    async fn send_allowed(
-        &self,
-        draft: &Arc<Draft>,
-        envelope: Envelope,
-        message_id: String,
-        options: &SendOptions,
-    ) -> Result<Sent, Error> {
-        let (saved_to, scheduled) = if options.is_later() {
-            let send_at = self.departure(options).await?;
-            let scheduled = self.schedule_draft(draft, envelope, &message_id, send_at);
-            (None, Some(scheduled.await?))
-        } else {
-            let copy = self.submit(draft, &envelope, &message_id).await?;
-            let original = self.mark_original(&draft.from.access, draft.original.clone());
-            let (saved_to, ()) = tokio::join!(store_copy(copy), original);
-            (saved_to, None)
-        };
-        Ok(Sent {
-            message_id,
-            saved_to,
-            replayed: false,
-            scheduled,
-            hold: None,
-        })
     }
 
     /// Returns the result of an earlier request that scheduled a message.
@@ -528,6 +501,33 @@ impl Outbox {
     pub async fn finished(&self) {
         self.sends.finished().await;
     }
+}
+
+/// Sends a message that the policy of the caller allows, or stores the message until its time.
+async fn send_allowed(
+    outbox: &Outbox,
+    draft: &Arc<Draft>,
+    envelope: Envelope,
+    message_id: String,
+    options: &SendOptions,
+) -> Result<Sent, Error> {
+    let (saved_to, scheduled) = if options.is_later() {
+        let send_at = outbox.departure(options).await?;
+        let scheduled = outbox.schedule_draft(draft, envelope, &message_id, send_at);
+        (None, Some(scheduled.await?))
+    } else {
+        let copy = outbox.submit(draft, &envelope, &message_id).await?;
+        let original = outbox.mark_original(&draft.from.access, draft.original.clone());
+        let (saved_to, ()) = tokio::join!(store_copy(copy), original);
+        (saved_to, None)
+    };
+    Ok(Sent {
+        message_id,
+        saved_to,
+        replayed: false,
+        scheduled,
+        hold: None,
+    })
 }
 
 /// Signs a message, if the domain of its sender has a key, and inserts the signature before the

@@ -156,6 +156,20 @@ impl Host for Call {
         Ok(grants.into_iter().map(grant).collect())
     }
 
+    async fn list_grant_policies(&mut self) -> Result<Vec<wit::GrantPolicy>, HostError<Error>> {
+        let _span = host_call("credentials.list-grant-policies");
+        let account = self.require_session()?;
+        let grants = account.auth.grants.list(&account.id).await;
+        let policies = grants.map_err(account_error)?.into_iter();
+        let policies = policies.filter_map(|grant| {
+            Some(wit::GrantPolicy {
+                policy: grant.policy?.to_json(),
+                grant: grant.id,
+            })
+        });
+        Ok(policies.collect())
+    }
+
     async fn end_grant(&mut self, id: String) -> Result<(), HostError<Error>> {
         let _span = host_call("credentials.end-grant");
         let account = self.require_session()?;

@@ -184,6 +184,7 @@ impl credentials::Host for Taped<'_> {
         list_credentials() -> Outcome<Vec<credentials::Credential>>;
         revoke_app_password(id: String) -> Outcome<credentials::Revocation>;
         list_grants() -> Outcome<Vec<credentials::Grant>>;
+        list_grant_policies() -> Outcome<Vec<credentials::GrantPolicy>>;
         end_grant(id: String) -> Outcome<()>;
         suspend_grant(id: String) -> Outcome<()>;
         resume_grant(id: String) -> Outcome<()>;

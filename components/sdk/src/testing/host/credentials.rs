@@ -2,8 +2,8 @@
 
 use super::{FakeHost, Need, grants};
 use crate::capability::{
-    AccountGrant, CreatedAppPassword, CreatedToken, Credential, Credentials, Error, Kind,
-    Revocation, Scope, Timestamp, Token, TokenReference,
+    AccountGrant, CreatedAppPassword, CreatedToken, Credential, Credentials, Error, GrantPolicy,
+    Kind, Revocation, Scope, Timestamp, Token, TokenReference,
 };
 use crate::scope;
 use latchmail_shape::codes;
@@ -163,6 +163,10 @@ impl Credentials for FakeHost {
 
     fn list_grants(&self) -> Result<Vec<AccountGrant>, Error> {
         self.allow(Need::Session, |account| Ok(grants::list(account)))
+    }
+
+    fn list_grant_policies(&self) -> Result<Vec<GrantPolicy>, Error> {
+        self.allow(Need::Session, |account| Ok(account.grant_policies.clone()))
     }
 
     fn end_grant(&self, id: &str) -> Result<(), Error> {

@@ -1,13 +1,24 @@
 //! Grants of the fake host: OAuth grants that a test adds, and the API tokens of the account.
 
 use super::{Account, FakeHost};
-use crate::capability::{AccountGrant, Error, Timestamp, Token};
+use crate::capability::{AccountGrant, Error, GrantPolicy, Timestamp, Token};
 
 /// Adds a grant of the signed-in account, for example an OAuth grant. API tokens are grants without
 /// this function.
 #[track_caller]
 pub fn put_grant(host: &FakeHost, grant: AccountGrant) {
     host.with_account(|account| account.oauth_grants.push(grant));
+}
+
+/// Sets the policy of a grant of the signed-in account, as a JSON object.
+#[track_caller]
+pub fn set_grant_policy(host: &FakeHost, grant: &str, policy: &str) {
+    host.with_account(|account| {
+        account.grant_policies.push(GrantPolicy {
+            grant: grant.to_owned(),
+            policy: policy.to_owned(),
+        });
+    });
 }
 
 /// Returns the grants of an account, newest first.

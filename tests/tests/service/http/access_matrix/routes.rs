@@ -26,7 +26,7 @@ pub(super) const CHANGES: [&str; 21] = [
 ];
 
 /// Further routes that need a web session.
-pub(super) const SESSION_ROUTES: [&str; 12] = [
+pub(super) const SESSION_ROUTES: [&str; 14] = [
     "GET /api/v1/profile/sessions",
     "DELETE /api/v1/profile/sessions/{id}",
     "PATCH /api/v1/teams/{id}/grants/{grantId}",
@@ -37,6 +37,8 @@ pub(super) const SESSION_ROUTES: [&str; 12] = [
     "DELETE /api/v1/profile/grants/{id}",
     "POST /api/v1/profile/grants/{id}/suspend",
     "POST /api/v1/profile/grants/{id}/resume",
+    "GET /api/v1/profile/grants/{id}/policy",
+    "PUT /api/v1/profile/grants/{id}/policy",
     "GET /api/v1/profile/modules",
     "PUT /api/v1/profile/modules/{name}",
 ];
