@@ -8,4 +8,5 @@ mod oauth_pages;
 mod oauth_pages_attacks;
 mod oauth_pages_modules;
 mod oauth_pages_redirects;
+mod policies;
 mod tools;

@@ -1,5 +1,6 @@
 //! Several hosts behind a balancer, which share a database and the mail servers.
 
+mod caps;
 mod endings;
 mod limits;
 mod long;

@@ -55,7 +55,10 @@ impl Drafts {
         if let Some(path) = self.folder(access, &[right]).await? {
             return Ok(path);
         }
-        if access.is_limited() && self.look_up(access).await?.is_some() {
+        if access.is_limited()
+            && let Some(path) = self.look_up(access).await?
+        {
+            access.require_open(&path)?;
             return Err(Error::Denied(right));
         }
         let changing = &self.mail.changing;

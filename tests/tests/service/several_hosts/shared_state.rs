@@ -4,7 +4,7 @@ use futures_util::future::join_all;
 use latchmail_tests::{Response, SeveralHosts, append_message, imap};
 use serde_json::json;
 
-use super::{limits, scheduled};
+use super::{caps, limits, scheduled};
 
 const HOSTS: &str = "SELECT base_url || ' ' || key_id || ' ' || key_ids FROM hosts ORDER BY id";
 
@@ -16,6 +16,7 @@ async fn hosts_share_mailboxes_message_numbers_keys_and_rate_limits() {
     message_numbers_are_equal(&all).await;
     a_key_is_used_once(&all).await;
     scheduled::leave_once_or_are_cancelled(&all).await;
+    caps::are_never_exceeded(&all).await;
     limits::are_shared(&all).await;
     an_unresponsive_database_is_unavailable(&all).await;
 }
