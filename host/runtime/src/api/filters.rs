@@ -6,7 +6,7 @@ use latchmail_bindings::latchmail::host::types::Error;
 use latchmail_core::caller::{Origin, Scope};
 use latchmail_core::clock::Timestamp;
 use latchmail_core::codes;
-use latchmail_core::policy::Action;
+use latchmail_core::policy;
 use latchmail_mailbox::Access;
 use latchmail_mailbox::filters::forward_addresses::ForwardAddress;
 use latchmail_mailbox::filters::{self, FilterState};
@@ -135,7 +135,7 @@ fn filter_access(call: &Call) -> Result<Access, Error> {
     let access = call.mailbox_access(Scope::MailWrite)?;
     require_policy(
         call,
-        Action::Filters,
+        policy::Action::Filters,
         "changing rules and vacation responses",
     )?;
     Ok(access)
