@@ -15,9 +15,23 @@ use crate::holds::is_notice;
 use crate::index::results::{Hit, Thread};
 use crate::message::types::{Attachment, Detail, Summary};
 
+/// The beginning of the header field of notices.
+const NOTICE_FIELD: &[u8] = b"X-Latchmail-Notice:";
+
 /// Returns `true` if the caller can see a message with these flags.
 pub(crate) fn is_visible(access: &Access, flags: &[String]) -> bool {
     access.grant.is_none() || !is_notice(flags)
+}
+
+/// Returns `true` if the caller can see a message with this header. Only for operations that do not
+/// read the flags: a stranger can write the header field of notices, but not their keyword.
+pub(crate) fn is_visible_header(access: &Access, header: &[u8]) -> bool {
+    let mut lines = header.split(|byte| *byte == b'\n');
+    let is_notice = |line: &[u8]| {
+        let name = line.get(..NOTICE_FIELD.len());
+        name.is_some_and(|name| name.eq_ignore_ascii_case(NOTICE_FIELD))
+    };
+    access.grant.is_none() || !lines.any(is_notice)
 }
 
 /// Hides the codes in summaries, and removes the messages that the caller does not see.

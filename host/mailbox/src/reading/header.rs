@@ -31,6 +31,9 @@ impl Reader {
             let header = retry_read!(lease, session => session.header_at(at));
             drop(lease);
             if let Some(header) = header {
+                if !hiding::is_visible_header(access, &header) {
+                    return Ok(None);
+                }
                 let decode = move || Fields::of(&header, names.as_deref());
                 let fields = blocking::run(decode).await.map_err(Error::Internal)?;
                 return Ok(Some(hiding::in_fields(access, fields)));

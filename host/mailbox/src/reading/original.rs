@@ -27,6 +27,9 @@ impl Reader {
             let Some((message, mut lease)) = self.fetch(access, &location).await? else {
                 continue;
             };
+            if !hiding::is_visible_header(access, mime::split(&message.whole).0) {
+                return Ok(None);
+            }
             let (parts, memory) = if message.whole.len() < bounds::FIRST {
                 (MessageParts::of_complete(message), None)
             } else {

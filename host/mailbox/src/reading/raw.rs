@@ -73,6 +73,9 @@ impl Reader {
             bounds::to_usize(message.size).max(first.len())
         };
         let (header, _) = mime::split(&first);
+        if !hiding::is_visible_header(access, header) {
+            return Ok(None);
+        }
         let subject = Header::of(header, bounds::FIELD).subject;
         let section = Section {
             range: 0..size,

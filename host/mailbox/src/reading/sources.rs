@@ -79,6 +79,9 @@ impl Reader {
                     bounds::to_usize(message.size).max(first.len())
                 };
                 let (header, _) = mime::split(&first);
+                if !hiding::is_visible_header(access, header) {
+                    return Ok(None);
+                }
                 return Ok(Some(MessageSource {
                     subject: Header::of(header, bounds::FIELD).subject,
                     size: size as u64,
