@@ -1,6 +1,6 @@
 //! The operator's commands: `latchmail account …`, `latchmail alias …`, `latchmail client …`,
-//! `latchmail domain …`, `latchmail key …`, `latchmail module …`, `latchmail audit`,
-//! `latchmail backup`, `latchmail restore`, `latchmail doctor` and `latchmail health`; and
+//! `latchmail grant …`, `latchmail domain …`, `latchmail key …`, `latchmail module …`, `latchmail
+//! audit`, `latchmail backup`, `latchmail restore`, `latchmail doctor` and `latchmail health`; and
 //! `latchmail listen` for developers of clients.
 //!
 //! Most commands open the database of the service, and need no running service. A running service
