@@ -26,5 +26,9 @@ named! {
         OutboxFailed = "outbox.failed",
         /// A message that the account sent was not delivered to a recipient.
         DeliveryBounced = "delivery.bounced",
+        /// The policy of a grant holds a message until the owner decides.
+        HoldCreated = "hold.created",
+        /// The owner decided about a held message, or the time for the decision passed.
+        HoldDecided = "hold.decided",
     }
 }

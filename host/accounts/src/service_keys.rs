@@ -359,6 +359,7 @@ const fn purpose(column: SealedColumn) -> Purpose {
         SealedColumn::OutboxKey => Purpose::OutboxKey,
         SealedColumn::Webhook => Purpose::Webhook,
         SealedColumn::WebhookBody => Purpose::WebhookBody,
+        SealedColumn::GrantChange => Purpose::GrantChange,
     }
 }
 
@@ -383,6 +384,10 @@ fn warn_about(column: SealedColumn, row: &str) {
         SealedColumn::OutboxEntry => tracing::error!(
             entry = row,
             "failed to open an entry of the outbox; the message cannot be sent"
+        ),
+        SealedColumn::GrantChange => tracing::error!(
+            key = row,
+            "failed to open the bytes of a change of a grant; the change cannot be undone"
         ),
         // These columns need no warning. A web session whose app password cannot be decrypted has
         // ended. A session without the identity provider's token ends at its maximum age. The next

@@ -243,6 +243,7 @@ fn still_sealed(kid: &str, counts: &[(SealedColumn, u64)], last: Option<Timestam
             (SealedColumn::OutboxKey, _) => format!("credentials of the outbox: {count}"),
             (SealedColumn::Webhook, _) => format!("settings of webhooks: {count}"),
             (SealedColumn::WebhookBody, _) => format!("deliveries to webhooks: {count}"),
+            (SealedColumn::GrantChange, _) => format!("changes of grants: {count}"),
         })
         .collect();
     format!(

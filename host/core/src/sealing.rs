@@ -75,6 +75,10 @@ pub enum Purpose {
     Webhook,
     /// The body of a delivery to a webhook. The row is the id of the delivery.
     WebhookBody,
+    /// The key of the bytes of a change that a grant made. The row is a random id.
+    GrantChange,
+    /// A chunk of the bytes of a change. The row is the id of the key and the number of the chunk.
+    GrantChangeContent,
 }
 
 impl Purpose {
@@ -99,6 +103,8 @@ impl Purpose {
             Self::OutboxKey => "outbox_key",
             Self::Webhook => "webhook",
             Self::WebhookBody => "webhook_body",
+            Self::GrantChange => "grant_change",
+            Self::GrantChangeContent => "grant_change_content",
         }
     }
 

@@ -20,6 +20,7 @@ pub mod dkim_keys;
 pub mod domains;
 pub mod events;
 pub mod forward_addresses;
+pub mod grant_changes;
 pub mod grants;
 pub mod hosts;
 pub mod imports;
@@ -61,6 +62,7 @@ use crate::dkim_keys::DkimKeys;
 use crate::domains::Domains;
 use crate::events::Events;
 use crate::forward_addresses::ForwardAddresses;
+use crate::grant_changes::GrantChanges;
 use crate::grants::Grants;
 use crate::hosts::Hosts;
 use crate::imports::Imports;
@@ -96,6 +98,7 @@ pub struct Directory {
     pub domains: Domains,
     pub events: Events,
     pub forward_addresses: ForwardAddresses,
+    pub grant_changes: GrantChanges,
     pub grants: Grants,
     pub hosts: Hosts,
     pub imports: Imports,
@@ -177,6 +180,7 @@ impl Directory {
             domains: Domains { db: db.clone() },
             events: Events { db: db.clone() },
             forward_addresses: ForwardAddresses { db: db.clone() },
+            grant_changes: GrantChanges { db: db.clone() },
             grants: Grants { db: db.clone() },
             keys: Keys {
                 db: db.clone(),

@@ -3,6 +3,9 @@
 //!
 //! The state of an entry decides between a cancellation and the submission: both change the state
 //! `scheduled` in one statement, so one of the two finds another state.
+//!
+//! The policy of a grant can hold a message. The entry then has the state `held` and a row in
+//! [`holds`], until the owner decides. Clients of the outbox do not see held and rejected entries.
 
 use std::time::Duration;
 
@@ -10,10 +13,11 @@ use latchmail_core::clock::Timestamp;
 use latchmail_core::event_type::EventType;
 use serde_json::json;
 
-use crate::db::{Db, Error, LastLogins};
+use crate::db::{Db, Error, LastLogins, Tx};
 use crate::jobs::{self, Lease, NewJob};
 use crate::message_index::{NewEvent, append_event};
 
+pub mod holds;
 pub mod submissions;
 
 /// The time for which an entry is kept after its outcome.
@@ -22,20 +26,22 @@ pub const RETENTION: Duration = Duration::from_hours(30 * 24);
 /// The kind of the jobs of the outbox.
 pub const KIND: &str = "outbox";
 
-const USED: &str =
-    "SELECT CAST(COALESCE(SUM(size), 0) AS BIGINT) FROM outbox WHERE account_id = $1 AND size > 0";
+/// Returns the size of the entries that are held ($2 is true), or of the other entries.
+const USED: &str = "SELECT CAST(COALESCE(SUM(size), 0) AS BIGINT) FROM outbox \
+    WHERE account_id = $1 AND size > 0 AND (state = 'held') = $2";
 const INSERT: &str = "INSERT INTO outbox (id, account_id, member_id, state, send_at, message_id, \
-    draft_id, size, sealed_key, sealed_details) VALUES ($1, $2, $3, 'scheduled', $4, $5, $6, $7, $8, $9)";
+    draft_id, size, sealed_key, sealed_details) VALUES ($1, $2, $3, $10, $4, $5, $6, $7, $8, $9)";
 const INSERT_CHUNK: &str =
     "INSERT INTO outbox_chunks (entry_id, part, number, sealed) VALUES ($1, $2, $3, $4)";
 /// Selects the entries of an account. If $2 is not NULL, selects only the entries of this member.
 const LIST: &str = "SELECT id, account_id, member_id, state, send_at, begun_at, message_id, draft_id, size, \
     error, sealed_key, sealed_details FROM outbox \
-    WHERE account_id = $1 AND ($2 IS NULL OR member_id = $2) \
+    WHERE account_id = $1 AND ($2 IS NULL OR member_id = $2) AND state NOT IN ('held', 'rejected') \
     ORDER BY CASE WHEN ended_at IS NULL THEN 0 ELSE 1 END, \
         CASE WHEN ended_at IS NULL THEN send_at ELSE -ended_at END, id LIMIT $3";
 const FIND: &str = "SELECT id, account_id, member_id, state, send_at, begun_at, message_id, draft_id, size, \
-    error, sealed_key, sealed_details FROM outbox WHERE id = $1";
+    error, sealed_key, sealed_details, EXISTS (SELECT 1 FROM holds h \
+    WHERE h.entry_id = outbox.id AND h.status = 'approved') AS approved FROM outbox WHERE id = $1";
 const BY_MESSAGE: &str = "SELECT id FROM outbox WHERE account_id = $1 AND message_id = $2";
 const CHUNK: &str =
     "SELECT sealed FROM outbox_chunks WHERE entry_id = $1 AND part = $2 AND number = $3";
@@ -45,7 +51,8 @@ const CANCEL: &str = "UPDATE outbox SET state = 'cancelled', ended_at = $2, \
     WHERE id = $1 AND state = 'scheduled'";
 const DELETE_CHUNKS: &str = "DELETE FROM outbox_chunks WHERE entry_id = $1";
 const DELETE_MESSAGE: &str = "DELETE FROM outbox_chunks WHERE entry_id = $1 AND part = 'message'";
-const NO_BYTES: &str = "UPDATE outbox SET size = 0 WHERE id = $1 AND state = 'cancelled'";
+const NO_BYTES: &str =
+    "UPDATE outbox SET size = 0 WHERE id = $1 AND state IN ('cancelled', 'rejected')";
 /// Changes the state only if the host still has the lease.
 const BEGIN: &str = "UPDATE outbox SET state = 'sending', begun_at = $4 \
     WHERE id = $1 AND state = 'scheduled' \
@@ -99,6 +106,20 @@ pub struct NewEntry<'e> {
     pub sealed_payload: &'e [u8],
 }
 
+impl<'e> NewEntry<'e> {
+    /// Returns the job that submits the message.
+    const fn job(&self) -> NewJob<'e> {
+        NewJob {
+            id: self.id,
+            kind: KIND,
+            key: self.id,
+            account: self.account,
+            due_at: self.send_at,
+            sealed_payload: self.sealed_payload,
+        }
+    }
+}
+
 /// The limits of an account.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -119,7 +140,7 @@ pub struct Entry {
     /// The id of the member's account, if a member sends the message.
     #[sqlx(rename = "member_id")]
     pub member: Option<String>,
-    /// `scheduled`, `sending`, `sent`, `failed`, `cancelled` or `unknown`.
+    /// `scheduled`, `sending`, `sent`, `failed`, `cancelled`, `unknown`, `held` or `rejected`.
     pub state: String,
     send_at: i64,
     begun_at: Option<i64>,
@@ -136,6 +157,10 @@ pub struct Entry {
     pub sealed_key: Vec<u8>,
     /// The details, encrypted with the entry's key.
     pub sealed_details: Vec<u8>,
+    /// `true` if the owner approved the message after a policy had held it. Only
+    /// [`Outbox::find`] sets this value.
+    #[sqlx(default)]
+    pub approved: bool,
 }
 
 impl Entry {
@@ -172,37 +197,13 @@ impl Outbox {
         limits: Limits,
     ) -> Result<bool, Error> {
         let mut tx = self.db.begin_locked(new.account).await?;
-        let used: i64 = tx.value(USED, [new.account]).await?;
-        if used.saturating_add(new.size) > limits.bytes {
+        if !has_space(&mut tx, new, limits, false).await? {
             return Ok(false);
         }
-        let job = NewJob {
-            id: new.id,
-            kind: KIND,
-            key: new.id,
-            account: new.account,
-            due_at: new.send_at,
-            sealed_payload: new.sealed_payload,
-        };
-        if !jobs::add_in(&mut tx, job, limits.entries).await? {
+        if !jobs::add_in(&mut tx, new.job(), limits.entries).await? {
             return Ok(false);
         }
-        let row = (
-            new.id,
-            new.account,
-            new.member,
-            new.send_at,
-            new.message_id,
-            new.draft,
-            new.size,
-            new.sealed_key,
-            new.sealed_details,
-        );
-        tx.execute(INSERT, row).await?;
-        for (part, number, sealed) in chunks {
-            tx.execute(INSERT_CHUNK, (new.id, part.name(), *number, sealed))
-                .await?;
-        }
+        insert(&mut tx, new, "scheduled", chunks).await?;
         tx.commit().await?;
         Ok(true)
     }
@@ -360,6 +361,45 @@ impl Outbox {
         self.db.execute(SWEEP, [now.minus(RETENTION)]).await?;
         self.sweep_submissions().await
     }
+}
+
+/// Returns `true` if the account can store the entry. Entries that are held have limits of their
+/// own.
+async fn has_space(
+    tx: &mut Tx,
+    new: NewEntry<'_>,
+    limits: Limits,
+    held: bool,
+) -> Result<bool, Error> {
+    let used: i64 = tx.value(USED, (new.account, held)).await?;
+    Ok(used.saturating_add(new.size) <= limits.bytes)
+}
+
+/// Stores an entry with its chunks.
+async fn insert(
+    tx: &mut Tx,
+    new: NewEntry<'_>,
+    state: &str,
+    chunks: &[(Part, u32, Vec<u8>)],
+) -> Result<(), Error> {
+    let row = (
+        new.id,
+        new.account,
+        new.member,
+        new.send_at,
+        new.message_id,
+        new.draft,
+        new.size,
+        new.sealed_key,
+        new.sealed_details,
+        state,
+    );
+    tx.execute(INSERT, row).await?;
+    for (part, number, sealed) in chunks {
+        tx.execute(INSERT_CHUNK, (new.id, part.name(), *number, sealed))
+            .await?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 //! - expired uploads
 //! - forward addresses that were not confirmed or that were deleted
 //! - entries of the outbox whose outcome is older than 30 days
+//! - changes of grants that are older than 30 days
 //! - sent messages and delivery reports that are older than 30 days
 //! - deliveries of webhooks that are older than 30 days, and expired subscriptions of agents
 //! - old changes in the change logs of mailboxes
@@ -38,6 +39,7 @@ impl Directory {
         self.uploads.sweep(now).await?;
         self.forward_addresses.sweep(now).await?;
         self.outbox.sweep(now).await?;
+        self.grant_changes.sweep(now).await?;
         self.deliveries.sweep(now).await?;
         self.policies.sweep(now).await?;
         self.webhooks.sweep(now).await?;

@@ -158,6 +158,20 @@ const STEPS: &[Step] = &[
         sqlite: include_str!("../../migrations/sqlite/0018_policies.sql"),
         postgres: include_str!("../../migrations/postgres/0018_policies.sql"),
     },
+    Step {
+        version: 19,
+        description: "holds",
+        oldest: 1,
+        sqlite: include_str!("../../migrations/sqlite/0019_holds.sql"),
+        postgres: include_str!("../../migrations/postgres/0019_holds.sql"),
+    },
+    Step {
+        version: 20,
+        description: "grant changes",
+        oldest: 1,
+        sqlite: include_str!("../../migrations/sqlite/0020_grant_changes.sql"),
+        postgres: include_str!("../../migrations/postgres/0020_grant_changes.sql"),
+    },
 ];
 
 /// Runs the missing migrations. The caller must begin a write transaction first, because the

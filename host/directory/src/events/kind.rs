@@ -101,6 +101,12 @@ kinds! {
     GrantResumed = "grant_resumed",
     /// The owner or the operator set the policy of an API token or an OAuth grant.
     GrantPolicySet = "grant_policy_set",
+    /// The owner approved a message that the policy of a grant held.
+    HoldApproved = "hold_approved",
+    /// The owner rejected a message that the policy of a grant held.
+    HoldRejected = "hold_rejected",
+    /// The owner undid the changes of a grant.
+    GrantRewound = "grant_rewound",
     /// The operator created an OAuth client with a secret.
     ClientAdded = "client_added",
     /// The operator removed an OAuth client and ended all grants of the client.

@@ -38,6 +38,8 @@ pub enum SealedColumn {
     Webhook,
     /// The bodies of deliveries to webhooks. A row is identified by the delivery's id.
     WebhookBody,
+    /// The keys of the bytes of changes that grants made.
+    GrantChange,
 }
 
 /// The queries for one [`SealedColumn`].
@@ -111,6 +113,12 @@ const OUTBOX_KEYS: Queries = queries!("outbox_keys", "account_id", "sealed_passw
 const JOBS: Queries = queries!("jobs", "id", "sealed_payload", "TRUE");
 const WEBHOOKS: Queries = queries!("webhooks", "id", "sealed_settings", "TRUE");
 const WEBHOOK_BODIES: Queries = queries!("webhook_deliveries", "id", "sealed_body", "TRUE");
+const GRANT_CHANGES: Queries = queries!(
+    "grant_changes",
+    "key_id",
+    "sealed_key",
+    "sealed_key IS NOT NULL"
+);
 
 /// Returns the latest expiry of the sessions whose app passwords are sealed with the key $1.
 const LAST_SESSION: &str =
@@ -120,7 +128,7 @@ const COUNT_EXPIRED: &str =
 
 impl SealedColumn {
     /// All columns except the columns of the table `sessions`.
-    pub const WITHOUT_SESSIONS: [Self; 10] = [
+    pub const WITHOUT_SESSIONS: [Self; 11] = [
         Self::TwoFactor,
         Self::TeamKey,
         Self::IndexKey,
@@ -131,10 +139,11 @@ impl SealedColumn {
         Self::OutboxKey,
         Self::Webhook,
         Self::WebhookBody,
+        Self::GrantChange,
     ];
 
     /// All columns.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::TwoFactor,
         Self::TeamKey,
         Self::IndexKey,
@@ -145,6 +154,7 @@ impl SealedColumn {
         Self::OutboxKey,
         Self::Webhook,
         Self::WebhookBody,
+        Self::GrantChange,
         Self::Session,
         Self::ProviderToken,
     ];
@@ -163,6 +173,7 @@ impl SealedColumn {
             Self::OutboxKey => OUTBOX_KEYS,
             Self::Webhook => WEBHOOKS,
             Self::WebhookBody => WEBHOOK_BODIES,
+            Self::GrantChange => GRANT_CHANGES,
         }
     }
 }

@@ -1,0 +1,164 @@
+use std::time::Duration;
+
+use super::*;
+use crate::jobs::NewLease;
+use crate::testing::{Fresh, NOW, both};
+
+const LIMITS: Limits = Limits {
+    entries: 2,
+    bytes: 1000,
+};
+const DAY: Duration = Duration::from_hours(24);
+
+fn caller(at: Timestamp) -> SessionCaller<'static> {
+    SessionCaller {
+        account_id: "ada",
+        sid: "session",
+        at,
+    }
+}
+
+async fn hold(fresh: &Fresh, id: &str, draft: Option<&str>) -> bool {
+    let new = NewEntry {
+        id,
+        account: "ada",
+        member: None,
+        send_at: NOW,
+        message_id: id,
+        draft,
+        size: 100,
+        sealed_key: b"key",
+        sealed_details: b"details",
+        sealed_payload: b"",
+    };
+    let job = format!("job {id}");
+    let hold = NewHold {
+        grant: "g",
+        app_password: "none",
+        reason: "why",
+        hash: "hash",
+        now: NOW,
+        expires_at: NOW.plus(DAY),
+        sealed_files: b"files",
+        job: &job,
+        sealed_payload: b"payload",
+    };
+    let chunks = [
+        (Part::Message, 0, b"message".to_vec()),
+        (Part::Draft, 0, b"draft".to_vec()),
+    ];
+    let outbox = &fresh.directory.outbox;
+    outbox.add_held(new, &chunks, hold, LIMITS).await.unwrap()
+}
+
+/// Leases a due job of a kind. Returns its key.
+async fn lease(fresh: &Fresh, kinds: &str, now: Timestamp) -> Option<String> {
+    let new = NewLease {
+        host: "host",
+        kinds,
+        now,
+        duration: Duration::from_secs(10),
+        account_limit: 4,
+    };
+    let leased = fresh.directory.jobs.lease(new).await.unwrap();
+    leased.map(|(_, job)| job.key)
+}
+
+async fn state(fresh: &Fresh, id: &str) -> (String, String) {
+    let hold = fresh.directory.outbox.find_hold("ada", id).await.unwrap();
+    let hold = hold.unwrap();
+    (hold.status, hold.entry.state)
+}
+
+async fn an_approved_hold_becomes_an_entry_of_the_outbox(fresh: Fresh) {
+    let (directory, outbox) = (&fresh.directory, &fresh.directory.outbox);
+    directory.with("ada", "ada@example.org", &["session"]).await;
+    directory.with("bob", "bob@example.org", &[]).await;
+    assert!(hold(&fresh, "one", None).await);
+    assert!(hold(&fresh, "two", None).await);
+    assert!(!hold(&fresh, "three", None).await, "two holds");
+    assert!(outbox.list("ada", None, 10).await.unwrap().is_empty());
+    assert_eq!(outbox.holds("ada").await.unwrap().len(), 2);
+    assert_eq!(outbox.find_hold("bob", "one").await.unwrap(), None);
+    let found = outbox.hold_of_message("ada", "one").await.unwrap();
+    assert_eq!(found.as_deref(), Some("one"));
+    // No job submits a held message.
+    assert_eq!(lease(&fresh, ",outbox,", NOW).await, None);
+
+    let origin = Origin::default();
+    let approve = async |caller, hash| {
+        let approved = outbox.approve_hold(caller, ("one", hash), b"payload", &origin);
+        approved.await.unwrap()
+    };
+    let over = SessionCaller {
+        sid: "other",
+        ..caller(NOW)
+    };
+    assert_eq!(approve(over, "hash").await, Decision::SessionOver);
+    assert_eq!(approve(caller(NOW), "other").await, Decision::Changed);
+    let late = caller(NOW.plus(DAY));
+    assert_ne!(approve(late, "hash").await, Decision::Done);
+    assert_eq!(state(&fresh, "one").await.1, "held");
+    assert_eq!(approve(caller(NOW), "hash").await, Decision::Done);
+    assert_eq!(approve(caller(NOW), "hash").await, Decision::NotFound);
+    assert_eq!(
+        state(&fresh, "one").await,
+        ("approved".into(), "scheduled".into())
+    );
+    let entry = outbox.find("one").await.unwrap().unwrap();
+    assert!(entry.approved);
+    assert_eq!(outbox.list("ada", None, 10).await.unwrap().len(), 1);
+    let leased = lease(&fresh, ",outbox,", NOW).await;
+    assert_eq!(leased.as_deref(), Some("one"));
+    let jobs = fresh.number("SELECT COUNT(*) FROM jobs WHERE kind = 'hold'");
+    assert_eq!(jobs.await, 1);
+}
+
+async fn a_rejected_or_expired_hold_keeps_only_its_draft(fresh: Fresh) {
+    let (directory, outbox) = (&fresh.directory, &fresh.directory.outbox);
+    directory.with("ada", "ada@example.org", &["session"]).await;
+    assert!(hold(&fresh, "one", Some("draft")).await);
+    assert!(hold(&fresh, "two", None).await);
+    let origin = Origin::default();
+    let rejected = outbox.reject_hold(caller(NOW), ("one", "hash"), &origin);
+    assert_eq!(rejected.await.unwrap(), Decision::Done);
+    let later = NOW.plus(DAY);
+    outbox.expire_hold("ada", "one", later).await.unwrap();
+    outbox.expire_hold("ada", "two", later).await.unwrap();
+    let rejected = |status: &str| (status.to_owned(), "rejected".to_owned());
+    assert_eq!(state(&fresh, "one").await, rejected("rejected"));
+    assert_eq!(state(&fresh, "two").await, rejected("expired"));
+    let chunk = async |id, part| outbox.chunk(id, part, 0).await.unwrap();
+    assert_eq!(chunk("one", Part::Message).await, None);
+    assert!(chunk("one", Part::Draft).await.is_some());
+    outbox.forget_bytes("one").await.unwrap();
+    assert_eq!(chunk("one", Part::Draft).await, None);
+    assert!(outbox.list("ada", None, 10).await.unwrap().is_empty());
+}
+
+async fn notices_are_counted(fresh: Fresh) {
+    let outbox = &fresh.directory.outbox;
+    let directory = &fresh.directory;
+    directory.with("ada", "ada@example.org", &["session"]).await;
+    let none = outbox.notices("ada", NOW, NOW).await.unwrap();
+    assert_eq!((none.last, none.count, none.waiting), (None, 0, 0));
+    assert!(hold(&fresh, "one", None).await);
+    assert!(hold(&fresh, "two", None).await);
+    let at = NOW.plus(Duration::from_secs(1));
+    outbox.set_notified("ada", at).await.unwrap();
+    let notices = outbox.notices("ada", NOW, at).await.unwrap();
+    let expected = Notices {
+        last: Some(at),
+        count: 1,
+        waiting: 2,
+    };
+    assert_eq!(notices, expected);
+    let later = outbox.notices("ada", at, NOW.plus(DAY)).await.unwrap();
+    assert_eq!((later.count, later.waiting), (0, 0));
+}
+
+both!(
+    an_approved_hold_becomes_an_entry_of_the_outbox,
+    a_rejected_or_expired_hold_keeps_only_its_draft,
+    notices_are_counted,
+);
