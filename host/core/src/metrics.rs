@@ -113,6 +113,8 @@ families! {
 
     Counter SUBMISSIONS("latchmail_submissions_total", [outcome: &["sent", "rejected", "credential_refused", "unavailable", "unknown", "failed"]],
         "Messages passed to the submission service.");
+    Counter HOLDS("latchmail_holds_total", [outcome: &["created", "approved", "rejected", "expired"]],
+        "Messages that a policy held, and decisions about them.");
     Histogram SUBMISSION_DURATION("latchmail_submission_duration_seconds", [],
         "Time to pass a message to the submission service.");
     Histogram SUBMISSION_WAIT("latchmail_submission_pool_wait_seconds", [],

@@ -20,9 +20,11 @@ mod tests;
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use latchmail_core::clock::Clock;
 use latchmail_core::detached_tasks::DetachedTasks;
 use latchmail_core::policy::{self, Action};
+use latchmail_core::message_number::MessageNumber;
 use latchmail_directory::Directory;
 use quick_cache::sync::Cache;
 
@@ -30,7 +32,7 @@ use crate::access::Access;
 use crate::cache::MAX_ACCOUNTS;
 use crate::error::Error as MailboxError;
 use crate::mail::Mail;
-use crate::outbox::Outbox;
+use crate::outbox::{Error as OutboxError, Outbox};
 use survey::KnownIds;
 
 pub use content::DraftContent;
@@ -39,6 +41,22 @@ pub use stored::StoredDraft;
 
 /// Maximum number of accounts whose ids of drafts are cached.
 const MAX_CACHED: usize = 1000;
+
+/// Describes a message that is in memory as a draft. The id, the version and the number in the
+/// result have no meaning.
+pub(crate) async fn describe_message(
+    access: &Access,
+    message: Bytes,
+) -> Result<StoredDraft, OutboxError> {
+    let number = MessageNumber(0);
+    let id = id::DraftId::of_number(&access.account, number);
+    let described = stored::describe_bytes(access, id, number, message).await;
+    described.map_err(|error| match error {
+        Error::Outbox(error) => error,
+        Error::Mailbox(error) => error.into(),
+        error => OutboxError::Internal(error.to_string()),
+    })
+}
 
 /// The drafts of all mailboxes.
 #[derive(Debug)]

@@ -19,6 +19,7 @@
 //! - `outbox`: sends messages
 //! - `drafts`: stores, lists and sends drafts
 //! - `filters`: the vacation response and the rules
+//! - `holds`: the owner's decisions about messages that a policy holds
 //!
 //! `hiding` removes from results what the policy of a grant hides. `idempotency` has the keys of
 //! repeated requests. `context` has the state that all parts share.

@@ -45,6 +45,7 @@ pub use departures::{
 };
 pub use draft::{Draft, HeaderField};
 pub use envelope::{Recipient, Sender};
+pub use holds::HeldFile;
 pub use later::OutboxEntry;
 pub(crate) use later::{DraftOrigin, LaterMessage};
 pub use options::SendOptions;

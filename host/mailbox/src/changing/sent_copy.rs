@@ -82,23 +82,40 @@ impl Changer {
     ) -> Result<(), Error> {
         let mut lease = self.context.connections.lease(access, None).await?;
         let folders = retry_read!(lease, session => session.folders(COUNTS));
+        drop(lease);
         let no_folder = || Error::Internal("there is no Drafts folder".into());
         let path = drafts_folder(to_folders(folders))
             .ok_or_else(no_folder)?
             .path;
-        let flags = ["\\Draft", "\\Seen"].into_iter().filter_map(Flag::named);
-        let flags: Vec<Flag> = flags.collect();
+        let flags = ["\\Draft", "\\Seen"];
+        let stored = self.store_message(access, &path, &flags, message).await?;
+        stored.then_some(()).ok_or_else(no_folder)
+    }
+
+    /// Stores a message in a folder. Returns `false` if the folder does not exist.
+    ///
+    /// # Errors
+    /// Returns an [`Error`] if the operation fails.
+    pub(crate) async fn store_message(
+        &self,
+        access: &Access,
+        path: &str,
+        flags: &[&str],
+        message: Bytes,
+    ) -> Result<bool, Error> {
+        let flags: Vec<Flag> = flags.iter().filter_map(|flag| Flag::named(flag)).collect();
         let copy = NewMessage {
-            path: &path,
+            path,
             flags: &flags,
             received_at: None,
             bytes: message,
         };
-        let session = lease.current_session()?;
-        if session.begin_append(copy, false).await? && session.end_append(None).await?.is_some() {
-            return Ok(());
+        let mut lease = self.context.connections.lease(access, None).await?;
+        if !retry_read!(lease, session => session.begin_append(copy.clone(), false)) {
+            return Ok(false);
         }
-        Err(no_folder())
+        let stored = lease.current_session()?.end_append(None).await?;
+        Ok(stored.is_some())
     }
 }
 

@@ -67,6 +67,101 @@ pub(crate) struct DraftOrigin {
     pub(crate) message: Bytes,
 }
 
+/// An entry that is encrypted and not stored yet.
+pub(super) struct SealedEntry {
+    pub(super) id: String,
+    pub(super) key: RowKey,
+    sealed_key: Vec<u8>,
+    sealed_details: Vec<u8>,
+    sealed_payload: Vec<u8>,
+    draft: Option<String>,
+    size: i64,
+    pub(super) chunks: Vec<(Part, u32, Vec<u8>)>,
+}
+
+impl SealedEntry {
+    /// Encrypts a message and its details for the database.
+    pub(super) async fn seal(
+        outbox: &Outbox,
+        access: &Access,
+        later: LaterMessage,
+    ) -> Result<Self, Error> {
+        let (draft, draft_bytes) = match later.draft {
+            Some(draft) => (Some(draft.id), draft.message),
+            None => (None, Bytes::new()),
+        };
+        let size = later.message.len() + draft_bytes.len();
+        if later.message.len() > MAX_MESSAGE || draft_bytes.len() > MAX_MESSAGE {
+            return Err(Error::TooLarge);
+        }
+        let id = secrets::id()?;
+        let (key, sealed_key) = RowKey::generate(&ENTRY, &id, &outbox.service_keys)?;
+        let sealed_payload = outbox.service_keys.seal_bytes(Purpose::Job, &id, b"")?;
+        let (original, in_reply_to) = match later.original {
+            Some(Original::Known(one)) => {
+                (Some((one.number.0, one.relation.name().to_owned())), None)
+            }
+            Some(Original::ReplyTo(message_id)) => (None, Some(message_id)),
+            None => (None, None),
+        };
+        let details = Details {
+            from: later.envelope.from.to_string(),
+            recipients: later.envelope.to.iter().map(ToString::to_string).collect(),
+            subject: later.subject,
+            to: later.to,
+            original,
+            in_reply_to,
+            grant: access.grant.as_ref().map(|grant| StoredGrant {
+                id: grant.id.clone(),
+                app_password: grant.app_password_id.clone(),
+                policy: grant.policy.clone(),
+            }),
+            is_person: access.is_person,
+        };
+        let details = serde_json::to_vec(&details).map_err(|e| Error::Internal(e.to_string()))?;
+        let sealed_details = key.seal(DETAILS, &details)?;
+        let mut chunks = Vec::new();
+        for (part, bytes) in [(Part::Message, later.message), (Part::Draft, draft_bytes)] {
+            for (number, at) in (0..).zip((0..bytes.len()).step_by(CHUNK)) {
+                let chunk = bytes.slice(at..bytes.len().min(at + CHUNK));
+                let sealed = key.seal_chunk(chunk_name(part, number), chunk).await?;
+                chunks.push((part, number, sealed));
+            }
+        }
+        Ok(Self {
+            id,
+            key,
+            sealed_key,
+            sealed_details,
+            sealed_payload,
+            draft,
+            size: i64::try_from(size).map_err(|_| Error::TooLarge)?,
+            chunks,
+        })
+    }
+
+    /// Returns the row of the entry.
+    pub(super) fn entry<'e>(
+        &'e self,
+        access: &'e Access,
+        message_id: &'e str,
+        send_at: Timestamp,
+    ) -> NewEntry<'e> {
+        NewEntry {
+            id: &self.id,
+            account: &access.account,
+            member: access.member.as_ref().map(|member| &*member.account),
+            send_at,
+            message_id,
+            draft: self.draft.as_deref(),
+            size: self.size,
+            sealed_key: &self.sealed_key,
+            sealed_details: &self.sealed_details,
+            sealed_payload: &self.sealed_payload,
+        }
+    }
+}
+
 /// An entry of the outbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutboxEntry {
@@ -93,8 +188,8 @@ pub struct OutboxEntry {
 pub(super) struct Details {
     pub(super) from: String,
     pub(super) recipients: Vec<String>,
-    subject: String,
-    to: Vec<(String, String)>,
+    pub(super) subject: String,
+    pub(super) to: Vec<(String, String)>,
     /// The number of the original, and the name of the relation.
     original: Option<(u64, String)>,
     /// The Message-ID of the original, if its number is not known.
@@ -183,65 +278,17 @@ impl Outbox {
         later: LaterMessage,
         send_at: Timestamp,
     ) -> Result<Scheduled, Error> {
-        let draft = later.draft.as_ref();
-        let draft_bytes = draft.map(|draft| draft.message.clone()).unwrap_or_default();
-        let size = later.message.len() + draft_bytes.len();
-        if later.message.len() > MAX_MESSAGE || draft_bytes.len() > MAX_MESSAGE {
-            return Err(Error::TooLarge);
-        }
-        let id = secrets::id()?;
-        let (key, sealed_key) = RowKey::generate(&ENTRY, &id, &self.service_keys)?;
-        let sealed_payload = self.service_keys.seal_bytes(Purpose::Job, &id, b"")?;
-        let (original, in_reply_to) = match later.original {
-            Some(Original::Known(one)) => {
-                (Some((one.number.0, one.relation.name().to_owned())), None)
-            }
-            Some(Original::ReplyTo(message_id)) => (None, Some(message_id)),
-            None => (None, None),
-        };
-        let details = Details {
-            from: later.envelope.from.to_string(),
-            recipients: later.envelope.to.iter().map(ToString::to_string).collect(),
-            subject: later.subject,
-            to: later.to,
-            original,
-            in_reply_to,
-            grant: access.grant.as_ref().map(|grant| StoredGrant {
-                id: grant.id.clone(),
-                app_password: grant.app_password_id.clone(),
-                policy: grant.policy.clone(),
-            }),
-            is_person: access.is_person,
-        };
-        let details = serde_json::to_vec(&details).map_err(|e| Error::Internal(e.to_string()))?;
-        let sealed_details = key.seal(DETAILS, &details)?;
-        let mut chunks = Vec::new();
-        for (part, bytes) in [(Part::Message, later.message), (Part::Draft, draft_bytes)] {
-            for (number, at) in (0..).zip((0..bytes.len()).step_by(CHUNK)) {
-                let chunk = bytes.slice(at..bytes.len().min(at + CHUNK));
-                let sealed = key.seal_chunk(chunk_name(part, number), chunk).await?;
-                chunks.push((part, number, sealed));
-            }
-        }
-        let new = NewEntry {
-            id: &id,
-            account: &access.account,
-            member: access.member.as_ref().map(|member| &*member.account),
-            send_at,
-            message_id: &later.message_id,
-            draft: later.draft.as_ref().map(|draft| &*draft.id),
-            size: i64::try_from(size).map_err(|_| Error::TooLarge)?,
-            sealed_key: &sealed_key,
-            sealed_details: &sealed_details,
-            sealed_payload: &sealed_payload,
-        };
-        if !self.entries().add(new, &chunks, LIMITS).await? {
+        let message_id = later.message_id.clone();
+        let sealed = SealedEntry::seal(self, access, later).await?;
+        let new = sealed.entry(access, &message_id, send_at);
+        if !self.entries().add(new, &sealed.chunks, LIMITS).await? {
             return Err(Error::OutboxFull);
         }
         self.jobs.wake();
+        let id = sealed.id;
         tracing::info!(
             account = access.account,
-            message_id = later.message_id,
+            message_id,
             entry = id,
             %send_at,
             "scheduled"
@@ -249,7 +296,7 @@ impl Outbox {
         Ok(Scheduled { id, send_at })
     }
 
-    pub(super) fn entries(&self) -> &directory::Outbox {
+    pub(crate) fn entries(&self) -> &directory::Outbox {
         &self.directory.outbox
     }
 
@@ -284,7 +331,10 @@ impl Outbox {
         let entry = self.entries().find(id).await?;
         Ok(entry.filter(|entry| {
             let member = access.member.as_ref().map(|member| &member.account);
-            entry.account == access.account && (member.is_none() || member == entry.member.as_ref())
+            let is_hold = matches!(&*entry.state, "held" | "rejected");
+            entry.account == access.account
+                && !is_hold
+                && (member.is_none() || member == entry.member.as_ref())
         }))
     }
 
@@ -363,12 +413,12 @@ impl Outbox {
         serde_json::from_slice(&details).map_err(|error| Error::Internal(error.to_string()))
     }
 
-    fn entry_key(&self, entry: &Entry) -> Result<RowKey, Error> {
+    pub(super) fn entry_key(&self, entry: &Entry) -> Result<RowKey, Error> {
         RowKey::open(&ENTRY, &entry.id, &self.service_keys, &entry.sealed_key)
     }
 
     /// Reads the bytes of a part of an entry. Returns `None` if there are no bytes.
-    pub(super) async fn read_part(
+    pub(crate) async fn read_part(
         &self,
         entry: &Entry,
         part: Part,

@@ -46,6 +46,14 @@ pub(super) static ENTRY: Kind = Kind {
     name: "an entry of the outbox",
 };
 
+/// The bytes of changes that grants made.
+pub(super) static CHANGE: Kind = Kind {
+    label: "latchmail v1 grant change XChaCha20-Poly1305",
+    key: Purpose::GrantChange,
+    value: Purpose::GrantChangeContent,
+    name: "a change of a grant",
+};
+
 /// The key of the values of one row.
 #[derive(Clone)]
 pub(super) struct RowKey {

@@ -56,9 +56,9 @@ pub struct Outbox {
     /// The sends in progress.
     pub(super) sends: DetachedTasks,
     memory: MessageMemory,
-    pub(super) service_keys: Arc<Keyring>,
+    pub(crate) service_keys: Arc<Keyring>,
     /// The jobs that send messages later.
-    pub(super) jobs: Arc<Jobs>,
+    pub(crate) jobs: Arc<Jobs>,
     pub(super) tracker: Tracker,
     timeout: Duration,
 }
