@@ -7,9 +7,11 @@
 pub mod addresses;
 pub mod imports;
 mod receipts;
+mod recording;
 pub mod reserved_addresses;
 mod update;
 
+pub use self::recording::{ALIAS_CREATE, ALIAS_DELETE, ALIAS_UPDATE};
 pub use self::update::AliasUpdate;
 
 use std::time::Duration;
@@ -91,6 +93,8 @@ pub struct AliasCaller<'a> {
     pub app_password_id: Option<&'a str>,
     /// The id of the web session. Empty for other credentials.
     pub sid: &'a str,
+    /// The id of the grant whose changes are recorded, or `None` if the caller is no grant.
+    pub grant: Option<&'a str>,
     /// The current time.
     pub at: Timestamp,
     /// The member who acts in a shared mailbox, or `None` if the caller acts in its own mailbox.
@@ -127,6 +131,7 @@ impl<'a> AliasCaller<'a> {
                 // when the last member is removed.
                 app_password_id: Some(&shared.mail.id),
                 sid: "",
+                grant: None,
                 at,
                 member: Some(MemberAccess {
                     account: &caller.account,
@@ -144,6 +149,7 @@ impl<'a> AliasCaller<'a> {
                 | Credential::AppPassword { .. }
                 | Credential::Handler { .. } => "",
             },
+            grant: caller.grant.as_ref().map(|grant| &*grant.id),
             at,
             member: None,
         }
@@ -427,12 +433,7 @@ impl Aliases {
             return Ok(Err(Obstacle::Taken));
         }
         tx.project(Source::Alias(address)).await?;
-        let event = Event {
-            detail: availability.was_own.then_some(DELETED_BEFORE),
-            ..Event::of(Kind::AliasCreated, account_id, caller.at).about(address)
-        };
-        events::commit(tx, event, origin).await?;
-        Ok(Ok(Alias {
+        let alias = Alias {
             address: address.to_owned(),
             active: true,
             created_at: Some(caller.at),
@@ -442,7 +443,14 @@ impl Aliases {
             expires_at: None,
             last_received_at: None,
             received: 0,
-        }))
+        };
+        recording::record(&mut tx, caller, ALIAS_CREATE, (None, Some(&alias))).await?;
+        let event = Event {
+            detail: availability.was_own.then_some(DELETED_BEFORE),
+            ..Event::of(Kind::AliasCreated, account_id, caller.at).about(address)
+        };
+        events::commit(tx, event, origin).await?;
+        Ok(Ok(alias))
     }
 
     /// Deletes an alias of an account.
@@ -470,6 +478,7 @@ impl Aliases {
             tx.execute(RESERVE, (&alias.address, caller.at)).await?;
         }
         tx.project(Source::Alias(&alias.address)).await?;
+        recording::record(&mut tx, caller, ALIAS_DELETE, (Some(&alias), None)).await?;
         let event = Event::of(Kind::AliasDeleted, account_id, caller.at).about(&alias.address);
         events::commit(tx, event, origin).await?;
         self.forget_receipts(&alias.address).await;

@@ -15,6 +15,7 @@ mod merged_threads;
 mod moves;
 mod new_messages;
 mod replica;
+mod states;
 mod sweep;
 mod sync;
 
@@ -497,6 +498,7 @@ pub(crate) use log::{NewEvent, append_event};
 pub use new_messages::StoredMessage;
 pub(crate) use new_messages::number_stored;
 pub use replica::{Replica, ReplicaDelta, ReplicaFolder, ReplicaMessage};
+pub use states::CurrentState;
 pub use sync::{FolderMessages, StoredFlags, SyncedFolder};
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ mod folder;
 mod id;
 mod original;
 mod outgoing;
+mod recording;
 mod result;
 mod send;
 mod store;
@@ -18,6 +19,7 @@ mod survey;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -25,6 +27,7 @@ use latchmail_core::clock::Clock;
 use latchmail_core::detached_tasks::DetachedTasks;
 use latchmail_core::policy::{self, Action};
 use latchmail_core::message_number::MessageNumber;
+use latchmail_core::permissions::Right;
 use latchmail_directory::Directory;
 use quick_cache::sync::Cache;
 
@@ -100,8 +103,12 @@ impl Drafts {
         require_drafts(access)?;
         content.check()?;
         let (drafts, access) = (Arc::clone(self), access.clone());
-        self.run(async move { drafts.create_now(&access, &content).await })
-            .await
+        self.run(async move {
+            let changing = &drafts.mail.changing;
+            let access = changing.acting(Cow::Borrowed(&access)).await?;
+            drafts.create_now(&access, &content).await
+        })
+        .await
     }
 
     /// Replaces a draft, if it has the version `if_version`. Returns `None` if the draft does not
@@ -148,6 +155,24 @@ impl Drafts {
             drafts.delete_now(access, &id, if_version.as_deref()).await
         })
         .await
+    }
+
+    /// Returns the outbox, which has the keys of stored bytes.
+    pub(crate) fn outbox(&self) -> &Outbox {
+        &self.outbox
+    }
+
+    /// Returns the number of the message of a draft. Returns `None` if the draft does not exist.
+    ///
+    /// # Errors
+    /// Returns a [`MailboxError`] if the operation fails.
+    pub(crate) async fn number(
+        &self,
+        access: &Access,
+        id: &str,
+    ) -> Result<Option<MessageNumber>, MailboxError> {
+        let found = self.find(access, id, &[Right::MailRead], None).await?;
+        Ok(found.map(|found| found.number))
     }
 
     /// Waits until no change is in progress.

@@ -70,6 +70,9 @@ pub enum Error {
     /// The time at which a message comes back is out of range.
     #[error("until must be in the future and at most a year ahead")]
     InvalidSnoozeTime,
+    /// The owner suspended or ended the grant while the request waited. Nothing was changed.
+    #[error("This grant is suspended")]
+    Suspended,
     /// The mail server, the database or the search index failed, or the mail server's reply was
     /// invalid.
     #[error("mailbox error: {0}")]

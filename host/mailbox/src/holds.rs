@@ -1,9 +1,9 @@
 //! The owner's side of held messages: the list, the decisions, the notices, and the end of the time
 //! for a decision. [`Outbox`] holds messages.
 //!
-//! A job notifies the owner by a message in the inbox. The message is stored with IMAP and not sent,
-//! and has the keyword [`NOTICE_KEYWORD`], so that grants do not see it. It contains nothing that a
-//! grant can choose.
+//! A job notifies the owner by a message in the inbox. The message is stored with IMAP and not
+//! sent, and has the keyword [`NOTICE_KEYWORD`], so that grants do not see it. It contains nothing
+//! that a grant can choose.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,12 +28,9 @@ use mail_builder::headers::raw::Raw;
 
 use crate::access::Access;
 use crate::drafts::{StoredDraft, describe_message};
+use crate::message::notice::NOTICE_KEYWORD;
 use crate::outbox::holds::{hash_of, held_details};
 use crate::outbox::{Error, HeldFile, Outbox, SenderAccess};
-
-/// The keyword of notices, which grants do not see. Clients of the API with a grant can neither set
-/// nor remove it.
-pub const NOTICE_KEYWORD: &str = "$LatchmailNotice";
 
 /// The header field of notices, for rules of mail clients.
 const NOTICE_FIELD: &str = "X-Latchmail-Notice";
@@ -42,14 +39,6 @@ const NOTICE_INTERVAL: Duration = Duration::from_mins(10);
 /// Maximum number of notices to an account within [`NOTICE_PERIOD`].
 const MAX_NOTICES: u64 = 20;
 const NOTICE_PERIOD: Duration = Duration::from_hours(24);
-
-/// Returns `true` if a message with these flags is a notice of the service to the owner.
-#[must_use]
-pub fn is_notice(flags: &[String]) -> bool {
-    flags
-        .iter()
-        .any(|flag| flag.eq_ignore_ascii_case(NOTICE_KEYWORD))
-}
 
 /// A held message.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -386,22 +375,5 @@ impl Handler for Holds {
         let step = self.step(job);
         step.map(|result| result.unwrap_or_else(|error| Outcome::Retry(error.to_string())))
             .boxed()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_keyword_of_notices_has_any_case() {
-        let flags = |names: &[&str]| {
-            names
-                .iter()
-                .map(|&name| name.to_owned())
-                .collect::<Vec<_>>()
-        };
-        assert!(is_notice(&flags(&["\\Seen", "$latchmailnotice"])));
-        assert!(!is_notice(&flags(&["\\Seen"])));
     }
 }

@@ -4,6 +4,7 @@
 mod content;
 mod find;
 mod import;
+mod recording;
 mod result;
 
 pub use content::MAX_SIZE;

@@ -20,9 +20,11 @@
 //! - `drafts`: stores, lists and sends drafts
 //! - `filters`: the vacation response and the rules
 //! - `holds`: the owner's decisions about messages that a policy holds
+//! - `journal`: lists and undoes the changes of grants
 //!
 //! `hiding` removes from results what the policy of a grant hides. `idempotency` has the keys of
-//! repeated requests. `context` has the state that all parts share.
+//! repeated requests. `recording` records the changes of grants. `context` has the state that all
+//! parts share.
 
 mod access;
 mod blocking;
@@ -42,6 +44,7 @@ pub mod holds;
 mod idempotency;
 pub mod importing;
 mod index;
+pub mod journal;
 mod listing;
 mod mail;
 mod memory;
@@ -49,6 +52,7 @@ mod message;
 mod numbers;
 pub mod outbox;
 mod reading;
+mod recording;
 pub mod search;
 pub mod server_checks;
 
@@ -71,13 +75,13 @@ pub use envelope_id::EnvelopeId;
 pub use error::{Error, FolderConflict};
 pub use folders::Folders;
 pub use folders::roles::Folder;
-pub use holds::{NOTICE_KEYWORD, is_notice};
 pub use index::SearchIndex;
 pub use index::credentials::IndexCredentials;
 pub use listing::{Lister, MessageQuery, PageStart};
 pub use mail::{Mail, MailSettings};
 pub use message::authentication::{Authentication, TrustedResults, Verdict, parse_addresses};
 pub use message::mark::MarkedContent;
+pub use message::notice::{NOTICE_KEYWORD, is_notice};
 pub use message::spam::{Spam, SpamVerdict};
 pub use message::types::{
     Address, Attachment, Detail, Field, Fields, Listing, MailingList, Summary,

@@ -4,6 +4,7 @@
 pub(crate) mod authentication;
 pub(crate) mod identity;
 pub(crate) mod mark;
+pub(crate) mod notice;
 pub(crate) mod parts;
 pub(crate) mod spam;
 pub(crate) mod summary;

@@ -6,6 +6,7 @@
 //! This module depends neither on HTTP nor on WIT.
 
 pub(crate) mod attached_file;
+pub(crate) mod change_bytes;
 mod compose;
 mod deliveries;
 mod departures;
@@ -28,6 +29,7 @@ pub(crate) mod parts;
 pub(crate) mod policy;
 mod probe;
 mod random;
+mod recording;
 pub(crate) mod result;
 mod sealed;
 mod send;

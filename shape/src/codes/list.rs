@@ -383,6 +383,7 @@ codes! {
     POLICY_DENIED = "policy_denied", [403], ["The policy of this grant does not allow {}"];
     HOLD_NOT_FOUND = "hold_not_found", [404], ["Hold not found"];
     HOLD_CHANGED = "hold_changed", [409], ["The hold has changed"];
+    JOURNAL_FULL = "journal_full", [403, 413], ["The journal of this grant is full"];
 
     // Domains
     INVALID_DOMAIN = "invalid_domain", [400], [

@@ -24,6 +24,7 @@ fn alias_caller(account_id: &str, at: Timestamp) -> AliasCaller<'_> {
         account_id,
         app_password_id: Some(""),
         sid,
+        grant: None,
         at,
         member: None,
     }
@@ -379,6 +380,7 @@ async fn a_credential_that_is_over_changes_nothing(fresh: Fresh) {
         account_id: "ada",
         app_password_id: Some(app_password_id),
         sid,
+        grant: None,
         at,
         member: None,
     };

@@ -3,7 +3,7 @@
 use latchmail_core::caller::Origin;
 use latchmail_core::clock::Timestamp;
 
-use super::{Alias, AliasCaller, Aliases, Refusal, find};
+use super::{ALIAS_UPDATE, Alias, AliasCaller, Aliases, Refusal, find, recording};
 use crate::db::{Error, Source};
 use crate::events::{self, Event, Kind};
 
@@ -61,6 +61,8 @@ impl Aliases {
             );
             tx.execute(UPDATE, row).await?;
             tx.project(Source::Alias(&after.address)).await?;
+            let states = (Some(&before), Some(&after));
+            recording::record(&mut tx, caller, ALIAS_UPDATE, states).await?;
             if (&after.note, after.expires_at) != (&before.note, before.expires_at) {
                 let event = Event::of(Kind::AliasChanged, account_id, caller.at);
                 events::record(&mut tx, event.about(&after.address), origin).await?;

@@ -12,14 +12,11 @@ use std::sync::Arc;
 use latchmail_core::message_number::{MessageNumber, Uid};
 use latchmail_core::permissions::Right;
 use latchmail_directory::message_index::Location;
-use latchmail_imap::MessageRef;
 use latchmail_imap::change::StoreMode;
 use latchmail_imap::flag::Flag;
 use latchmail_imap::list::POSITIONS;
 
 use super::Changer;
-use super::commands::{change_error, select};
-use super::flags::{FlagChange, store_flags};
 use crate::access::Access;
 use crate::connections::retry::retry_read;
 use crate::error::Error;
@@ -60,7 +57,7 @@ pub(super) enum Action {
 
 impl Action {
     /// Returns the path of the folder to which messages are moved or copied.
-    fn destination(&self) -> Option<&str> {
+    pub(super) fn destination(&self) -> Option<&str> {
         match self {
             Self::Move { to } | Self::Copy { to } => Some(to),
             Self::Flag { .. } | Self::MarkOriginal { .. } | Self::Delete => None,
@@ -122,7 +119,7 @@ impl Source {
 }
 
 /// The result of a change in one folder.
-enum FolderResult {
+pub(super) enum FolderResult {
     /// The IMAP UIDs of the changed messages.
     Changed(BTreeSet<Uid>),
     /// The IMAP UIDs of the originals, and the message numbers of the copies.
@@ -228,7 +225,7 @@ impl Changer {
     }
 
     /// Runs `change` on its own task. The change completes even if the caller is dropped.
-    pub(super) async fn run<T: Send + 'static>(
+    pub(crate) async fn run<T: Send + 'static>(
         &self,
         change: impl Future<Output = Result<T, Error>> + Send + 'static,
     ) -> Result<T, Error> {
@@ -441,129 +438,6 @@ impl Changer {
             (number, location)
         });
         Ok(locations.collect())
-    }
-
-    /// Changes messages of one folder. `messages` contains the message number and the IMAP UID of
-    /// each message.
-    #[expect(
-        clippy::too_many_lines,
-        reason = "the steps of one change, in their order"
-    )]
-    async fn change_in_folder(
-        &self,
-        access: &Access,
-        path: &str,
-        uid_validity: u32,
-        messages: &[(MessageNumber, Uid)],
-        change: &Change,
-    ) -> Result<FolderResult, Error> {
-        let uids: Vec<Uid> = messages.iter().map(|(_, uid)| *uid).collect();
-        // Prevent other reconciliations until the result of an expunge has been checked. Another
-        // client might have moved a message just before the expunge. The lock is acquired before
-        // the connection, because the holder of the lock may need the last connection.
-        let _lock = match change.action {
-            Action::Delete => self.folders.locks.acquire(&access.account).await,
-            _ => None,
-        };
-        let mut lease = self.context.connections.lease(access, Some(path)).await?;
-        if change.if_version.is_none() {
-            match &change.action {
-                Action::Move { to } if to == path => {
-                    let existing =
-                        retry_read!(lease, session => session.existing(path, uid_validity, &uids));
-                    return Ok(FolderResult::Changed(existing.unwrap_or_default()));
-                }
-                Action::Flag { flags, mode } if *mode != StoreMode::Replace => {
-                    let existing =
-                        store_flags(&mut lease, path, uid_validity, &uids, (flags, *mode)).await?;
-                    return Ok(FolderResult::Changed(existing));
-                }
-                Action::MarkOriginal { flag } => {
-                    let add = (std::slice::from_ref(flag), StoreMode::Add);
-                    let existing = store_flags(&mut lease, path, uid_validity, &uids, add).await?;
-                    return Ok(FolderResult::Changed(existing));
-                }
-                _ => {}
-            }
-        }
-        let none = || Ok(FolderResult::Changed(BTreeSet::new()));
-        let Some((session, folder)) = select(&mut lease, path, uid_validity).await? else {
-            return none();
-        };
-        let state = match (&change.if_version, messages) {
-            (Some(expected), [(number, uid)]) => {
-                let at = MessageRef {
-                    path,
-                    uid_validity,
-                    uid: *uid,
-                };
-                let state = self.require_version(access, session, *number, at, expected);
-                match state.await? {
-                    Some(state) => Some(state),
-                    None => return none(),
-                }
-            }
-            _ => None,
-        };
-        let mut selected = session.selected_folder()?;
-        match &change.action {
-            Action::Flag { flags, mode } => {
-                let flags = FlagChange::new(&folder, flags, *mode)?;
-                let existing = match state {
-                    Some(state) => flags.store_in_state(&mut selected, &state).await?,
-                    None => flags.replace(&mut selected, &uids).await?,
-                };
-                Ok(FolderResult::Changed(existing))
-            }
-            Action::MarkOriginal { .. } => none(),
-            Action::Move { to } if to == path => {
-                Ok(FolderResult::Changed(uids.into_iter().collect()))
-            }
-            Action::Move { to } => {
-                let moved = selected.move_to(&uids, to).await.map_err(change_error)?;
-                drop(lease);
-                let Some(moved) = moved else {
-                    return Ok(FolderResult::NoDestination);
-                };
-                let uids = self.numbers.store_moved(access, messages, to, &moved).await;
-                Ok(FolderResult::Changed(uids))
-            }
-            Action::Copy { to } => {
-                let copied = selected.copy_to(&uids, to).await.map_err(change_error)?;
-                drop(lease);
-                let Some(copied) = copied else {
-                    return Ok(FolderResult::NoDestination);
-                };
-                let numbers = self
-                    .numbers
-                    .number_copies(access, messages, to, &copied)
-                    .await;
-                let unknown = |error| {
-                    let text = format!("messages were copied before this error: {error}");
-                    Error::Unknown(text)
-                };
-                Ok(FolderResult::Copied(numbers.map_err(unknown)?))
-            }
-            Action::Delete => {
-                let expunged = match state.and_then(|state| state.modseq.zip(Some(state.uid))) {
-                    Some((modseq, uid)) => {
-                        let expunged = selected.expunge_unchanged(uid, modseq).await;
-                        let expunged = expunged.map_err(change_error)?;
-                        expunged.ok_or(Error::MessageChanged)?
-                    }
-                    None => selected.expunge(&uids).await.map_err(change_error)?,
-                };
-                drop(lease);
-                let deleted = self
-                    .numbers
-                    .remove_expunged(access, messages, &expunged)
-                    .await?;
-                if deleted.len() < expunged.len() {
-                    return Ok(FolderResult::MovedAway(deleted));
-                }
-                Ok(FolderResult::Changed(deleted))
-            }
-        }
     }
 }
 

@@ -18,8 +18,10 @@ use latchmail_imap::Connector;
 use latchmail_imap::bounds::FOLDERS;
 use latchmail_imap::folder_change::FolderOutcome;
 use latchmail_imap::list::{COUNTS, POSITIONS, Role};
+use serde_json::json;
 
 use super::Changer;
+use super::change::Action;
 use super::commands::{change_error, select};
 use super::within_policy::DELETING;
 use crate::access::Access;
@@ -31,6 +33,7 @@ use crate::folders::rights::Decision;
 use crate::folders::roles::{Folder, to_folders};
 use crate::folders::states::folder_state;
 use crate::folders::tree::FolderTree;
+use crate::recording::{change_of, kind, recorded};
 
 /// Maximum number of messages that one command moves to Trash.
 const BATCH: usize = 1000;
@@ -84,7 +87,15 @@ impl Changer {
     ) -> Result<Option<(Folder, Arc<str>)>, Error> {
         let (changer, access) = (Arc::clone(self), access.clone());
         let (from, to) = (normalize_path(folder).to_owned(), path.to_owned());
-        let change = async move { changer.rename(&access, &from, &to).await };
+        let change = async move {
+            let (access, _lock) = &changer.lock(&access).await?;
+            let change = || {
+                let details = json!({ "from": from, "to": to });
+                change_of(kind::FOLDER_RENAME, folder_subject(&from), &details)
+            };
+            let rename = changer.rename(access, &from, &to);
+            recorded(&changer.context, access, change, rename).await
+        };
         self.run_detached(change).await
     }
 
@@ -102,7 +113,18 @@ impl Changer {
     ) -> Result<Option<()>, Error> {
         let (changer, access) = (Arc::clone(self), access.clone());
         let folder = normalize_path(folder).to_owned();
-        let change = async move { changer.remove(&access, &folder, messages).await };
+        let change = async move {
+            let (access, _lock) = &changer.lock(&access).await?;
+            let change = || {
+                let details = json!({
+                    "path": folder,
+                    "messagesDeleted": messages == Some(Disposal::Delete),
+                });
+                change_of(kind::FOLDER_DELETE, folder_subject(&folder), &details)
+            };
+            let remove = changer.remove(access, &folder, messages);
+            recorded(&changer.context, access, change, remove).await
+        };
         self.run_detached(change).await
     }
 
@@ -120,7 +142,13 @@ impl Changer {
 
     async fn create(&self, access: &Access, path: &str) -> Result<(Folder, Arc<str>), Error> {
         let (access, _lock) = &self.lock(access).await?;
-        self.create_locked(access, path).await
+        let change = || {
+            let details = json!({ "path": path });
+            change_of(kind::FOLDER_CREATE, folder_subject(path), &details)
+        };
+        let create = async { self.create_locked(access, path).await.map(Some) };
+        let created = recorded(&self.context, access, change, create).await?;
+        created.ok_or_else(|| vanished("created"))
     }
 
     /// Like [`Changer::create_folder`]. The caller must hold the account's lock.
@@ -156,13 +184,13 @@ impl Changer {
         found.ok_or_else(|| vanished("created"))
     }
 
+    /// Renames a folder. The caller must hold the account's lock.
     async fn rename(
         &self,
         access: &Access,
         from: &str,
         to: &str,
     ) -> Result<Option<(Folder, Arc<str>)>, Error> {
-        let (access, _lock) = &self.lock(access).await?;
         if !self.may_change(access, from).await? {
             return Ok(None);
         }
@@ -229,13 +257,13 @@ impl Changer {
         found.map(Some).ok_or_else(|| vanished("renamed"))
     }
 
+    /// Deletes a folder. The caller must hold the account's lock.
     async fn remove(
         &self,
         access: &Access,
         path: &str,
         messages: Option<Disposal>,
     ) -> Result<Option<()>, Error> {
-        let (access, _lock) = &self.lock(access).await?;
         if !self.may_change(access, path).await? {
             return Ok(None);
         }
@@ -372,15 +400,33 @@ impl Changer {
         let Some((session, _)) = select(&mut lease, from, uid_validity).await? else {
             return Ok(());
         };
-        let moved = session.selected_folder()?.move_to(uids, to).await;
-        let moved = moved
-            .map_err(change_error)?
-            .ok_or(FolderConflict::NoTrash)?;
+        let mut selected = session.selected_folder()?;
+        let recording = if access.grant.is_some() {
+            let action = Action::Move { to: to.to_owned() };
+            let at = (from, uid_validity);
+            let record = self.record(access, &mut selected, at, &messages, &action);
+            Some(record.await?)
+        } else {
+            None
+        };
+        let moved = selected.move_to(uids, to).await.map_err(change_error);
+        let moved = moved.and_then(|moved| moved.ok_or_else(|| FolderConflict::NoTrash.into()));
         drop(lease);
-        self.numbers
-            .store_moved(access, &messages, to, &moved)
-            .await;
-        Ok(())
+        match moved {
+            Ok(moved) => {
+                self.numbers
+                    .store_moved(access, &messages, to, &moved)
+                    .await;
+                self.recorded_moves(access, recording, to, &moved).await;
+                Ok(())
+            }
+            Err(error) => {
+                if let Some(recording) = recording {
+                    recording.failed(&error).await;
+                }
+                Err(error)
+            }
+        }
     }
 
     /// Runs the commands that complete a change. A refusal is logged, because the change itself
@@ -452,6 +498,10 @@ fn create_commands(tree: &FolderTree, paths: &[String]) -> Vec<(&'static str, St
     names
         .flat_map(|name| [("CREATE", name.clone()), ("SUBSCRIBE", name)])
         .collect()
+}
+
+fn folder_subject(path: &str) -> String {
+    format!("folder {path}")
 }
 
 fn check(outcome: FolderOutcome) -> Result<(), Error> {

@@ -416,7 +416,9 @@ impl Drafts {
     /// that the message is gone, as after a removal by another client.
     async fn remove_sent(&self, access: &Access, found: &Found) {
         let removed = async {
-            let (access, _lock) = &self.mail.changing.lock(access).await?;
+            // The draft was sent, so a suspension of the grant no longer matters.
+            let access = self.mail.changing.completing(access).await?;
+            let (access, _lock) = &self.mail.changing.lock(&access).await?;
             let uids = found.entry.uids();
             self.expunge(access, found.survey.location(), &uids).await
         };
@@ -448,7 +450,7 @@ impl Drafts {
 
     /// Reads the complete message of a draft. `first` is its beginning, if it was read already.
     /// Returns the message, and the permit for its memory.
-    async fn read_message(
+    pub(super) async fn read_message(
         &self,
         access: &Access,
         found: &Found,

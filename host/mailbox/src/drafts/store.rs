@@ -17,6 +17,7 @@ use latchmail_mime::Header;
 use super::content::Identity;
 use super::id::DraftId;
 use super::original;
+use super::recording::{failed, record_change, record_creation, record_stored};
 use super::result::Error;
 use super::stored::describe_bytes;
 use super::survey::Found;
@@ -33,6 +34,7 @@ use crate::outbox::attached_file::FoundFile;
 use crate::outbox::draft::{MAX_MESSAGE, is_message_id};
 use crate::outbox::memory::MemoryPermit;
 use crate::outbox::{Error as OutboxError, OriginalMessage, Recipient};
+use crate::recording::kind;
 
 /// Maximum number of bytes of the header fields that a replacement keeps.
 const MAX_KEPT: usize = 2048;
@@ -58,12 +60,14 @@ impl Drafts {
             original: None,
         };
         let (message, _memory) = self.compose(access, content, &identity).await?;
+        let recording = record_creation(self, access, id).await?;
         let stored = async {
             for _ in 0..2 {
                 let path = self.existing_folder(access, Right::MailWrite).await?;
                 if let Some(appended) = self.append(access, &path, &message, (id, None)).await? {
                     self.remember(&access.account, &path, appended, id);
-                    return self.number_of(access, &path, appended).await;
+                    let number = self.number_of(access, &path, appended).await?;
+                    return Ok((number, path, appended));
                 }
                 self.forget_folder(&access.account);
             }
@@ -72,8 +76,18 @@ impl Drafts {
         };
         // The draft is described while the mail server stores it, so its number is not known yet.
         let described = describe_bytes(access, id, MessageNumber(0), message.clone());
-        let (number, described) = tokio::join!(stored, described);
-        let number = number?;
+        let (stored, described) = tokio::join!(stored, described);
+        let number = match stored {
+            Ok((number, path, appended)) => {
+                record_stored(self, access, recording, number, (&path, appended)).await;
+                number
+            }
+            Err(error) => {
+                let error = error.into();
+                failed(recording, &error).await;
+                return Err(error);
+            }
+        };
         Ok(StoredDraft {
             version: content_version(&access.account, number),
             number,
@@ -106,6 +120,37 @@ impl Drafts {
             original,
         };
         let (message, _memory) = self.compose(access, content, &identity).await?;
+        let recording = record_change(self, access, kind::DRAFT_UPDATE, &found);
+        let recording = recording.await?;
+        match self
+            .replace_found(access, &found, id, message.clone())
+            .await
+        {
+            Ok(Some((number, appended))) => {
+                let at = (&*found.survey.path, appended);
+                record_stored(self, access, recording, number, at).await;
+                describe_bytes(access, id, number, message).await.map(Some)
+            }
+            Ok(None) => {
+                failed(recording, &Error::VersionMismatch).await;
+                Ok(None)
+            }
+            Err(error) => {
+                failed(recording, &error).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Stores the new message of a draft, and removes the old ones. Returns `None` if the folder
+    /// does not exist.
+    async fn replace_found(
+        &self,
+        access: &Access,
+        found: &Found,
+        id: DraftId,
+        message: Bytes,
+    ) -> Result<Option<(MessageNumber, Appended)>, Error> {
         let path = &found.survey.path;
         let after = Some(found.entry.uid);
         let Some(appended) = self.append(access, path, &message, (id, after)).await? else {
@@ -113,7 +158,7 @@ impl Drafts {
             return Ok(None);
         };
         self.remember(&access.account, path, appended, id);
-        let replaced = self.supersede(access, &found, appended).await;
+        let replaced = self.supersede(access, found, appended).await;
         let replaced = replaced.map_err(after_append)?;
         if !replaced {
             let location = (&**path, appended.uid_validity);
@@ -124,7 +169,7 @@ impl Drafts {
         let old = (found.number, found.message());
         forget_message(&self.mail.context, &access.account, old).await;
         let number = self.number_of(access, path, appended).await?;
-        describe_bytes(access, id, number, message).await.map(Some)
+        Ok(Some((number, appended)))
     }
 
     /// Deletes a draft. The caller must hold the account's lock.
@@ -152,7 +197,13 @@ impl Drafts {
                 Ok(Some(()))
             };
         }
-        if !self.remove(access, &found).await? && if_version.is_some() {
+        let recording = record_change(self, access, kind::DRAFT_DELETE, &found);
+        let recording = recording.await?;
+        let removed = self.remove(access, &found).await;
+        if let Some(recording) = recording {
+            recording.end(removed.as_ref().copied()).await;
+        }
+        if !removed? && if_version.is_some() {
             return Err(Error::VersionMismatch);
         }
         Ok(Some(()))

@@ -1,5 +1,6 @@
 //! Stores a message with APPEND, and assigns its number.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -88,7 +89,7 @@ impl Import {
 #[derive(Debug)]
 pub struct Importer {
     directory: Directory,
-    mail: Arc<Mail>,
+    pub(super) mail: Arc<Mail>,
     clock: Clock,
     /// The id of this host, which distinguishes the imports of this host from the imports of other
     /// hosts.
@@ -133,10 +134,14 @@ impl Importer {
         let key = key.map(|key| stored_key(access, key));
         let (importer, access) = (Arc::clone(self), access.clone());
         let task = async move {
-            match key {
-                None => importer.import_new(&access, &import, None).await,
-                Some(key) => importer.import_once(&access, &import, &key).await,
-            }
+            let access = importer
+                .mail
+                .changing
+                .acting(Cow::Borrowed(&access))
+                .await?;
+            importer
+                .import_recorded(&access, &import, key.as_ref())
+                .await
         };
         self.tasks
             .spawn(task)
@@ -150,7 +155,7 @@ impl Importer {
     }
 
     /// Stores a message, unless an earlier request has used this idempotency key.
-    async fn import_once(
+    pub(super) async fn import_once(
         &self,
         access: &Access,
         import: &Import,
@@ -230,7 +235,7 @@ impl Importer {
     }
 
     /// Stores a message. `record` contains the key and the fingerprint of the record to create.
-    async fn import_new(
+    pub(super) async fn import_new(
         &self,
         access: &Access,
         import: &Import,

@@ -63,88 +63,89 @@ pub(crate) struct HeldDetails {
     pub(crate) files: Vec<HeldFile>,
 }
 
-impl Outbox {
-    /// Stores a complete message until the owner decides. After an approval, the message leaves at
-    /// `send_at`, or at once. Returns the id of the hold.
-    ///
-    /// # Errors
-    /// Returns [`Error::OutboxFull`] if the account has the maximum number or size of held
-    /// messages. Returns another [`Error`] if the operation fails. Nothing is held in that case.
-    pub(crate) async fn hold(
-        &self,
-        access: &Access,
-        message: LaterMessage,
-        send_at: Option<Timestamp>,
-        reason: &'static str,
-    ) -> Result<String, Error> {
-        let Some(grant) = &access.grant else {
-            return Err(Error::Internal("only messages of grants are held".into()));
-        };
-        let now = self.jobs.now().await?;
-        let message_id = message.message_id.clone();
-        let hash = hash(
-            message.envelope.from.as_str(),
-            message.envelope.to.iter().map(|one| one.as_str()),
-            &message.message,
-        );
-        let files = files(message.message.clone()).await?;
-        let sealed = SealedEntry::seal(self, access, message).await?;
-        let new = SealedHold::new(self, &sealed.key, &files)?;
-        let hold = new.hold((&grant.id, &grant.app_password_id), reason, &hash, now);
-        let entry = sealed.entry(access, &message_id, send_at.unwrap_or(now));
-        let entries = self.entries();
-        if !entries
-            .add_held(entry, &sealed.chunks, hold, LIMITS)
-            .await?
-        {
-            return Err(Error::OutboxFull);
-        }
-        log_held(self, &access.account, &sealed.id, reason);
-        Ok(sealed.id)
+/// Stores a complete message until the owner decides. After an approval, the message leaves at
+/// `send_at`, or at once. Returns the id of the hold.
+///
+/// # Errors
+/// Returns [`Error::OutboxFull`] if the account has the maximum number or size of held
+/// messages. Returns another [`Error`] if the operation fails. Nothing is held in that case.
+pub(crate) async fn hold(
+    outbox: &Outbox,
+    access: &Access,
+    message: LaterMessage,
+    send_at: Option<Timestamp>,
+    reason: &'static str,
+) -> Result<String, Error> {
+    let Some(grant) = &access.grant else {
+        return Err(Error::Internal("only messages of grants are held".into()));
+    };
+    let now = outbox.jobs.now().await?;
+    let message_id = message.message_id.clone();
+    let hash = hash(
+        message.envelope.from.as_str(),
+        message.envelope.to.iter().map(|one| one.as_str()),
+        &message.message,
+    );
+    let files = files(message.message.clone()).await?;
+    let sealed = SealedEntry::seal(outbox, access, message).await?;
+    let new = SealedHold::new(outbox, &sealed.key, &files)?;
+    let hold = new.hold((&grant.id, &grant.app_password_id), reason, &hash, now);
+    let entry = sealed.entry(access, &message_id, send_at.unwrap_or(now));
+    let entries = outbox.entries();
+    if !entries
+        .add_held(entry, &sealed.chunks, hold, LIMITS)
+        .await?
+    {
+        return Err(Error::OutboxFull);
     }
+    log_held(outbox, &access.account, &sealed.id, reason);
+    Ok(sealed.id)
+}
 
-    /// Returns the id of the hold of the message with this Message-ID.
-    ///
-    /// # Errors
-    /// Returns an [`Error`] if the database fails.
-    pub(crate) async fn held_before(
-        &self,
-        account: &str,
-        message_id: &str,
-    ) -> Result<Option<String>, Error> {
-        Ok(self.entries().hold_of_message(account, message_id).await?)
-    }
+/// Returns the id of the hold of the message with this Message-ID.
+///
+/// # Errors
+/// Returns an [`Error`] if the database fails.
+pub(crate) async fn held_before(
+    outbox: &Outbox,
+    account: &str,
+    message_id: &str,
+) -> Result<Option<String>, Error> {
+    Ok(outbox
+        .entries()
+        .hold_of_message(account, message_id)
+        .await?)
+}
 
-    /// Holds a scheduled message, because the policy no longer allows it. `grant` has the id of the
-    /// grant and the id of its app password. Returns `false`, and changes nothing, if the host has
-    /// lost the lease, if the entry is not scheduled, or if the account has the maximum number of
-    /// holds.
-    ///
-    /// # Errors
-    /// Returns an [`Error`] if the database fails.
-    pub(crate) async fn hold_entry(
-        &self,
-        lease: &Lease,
-        entry: &Entry,
-        grant: (&str, &str),
-        reason: &'static str,
-    ) -> Result<bool, Error> {
-        let Some(message) = self.read_part(entry, Part::Message).await? else {
-            return Ok(false);
-        };
-        let hash = hash_of(self, entry, &message)?;
-        let files = files(message).await?;
-        let now = self.jobs.now().await?;
-        let new = SealedHold::new(self, &self.entry_key(entry)?, &files)?;
-        let hold = new.hold(grant, reason, &hash, now);
-        let entries = self.entries();
-        let is_held = entries.hold_scheduled(lease, entry, hold, LIMITS.entries);
-        let is_held = is_held.await?;
-        if is_held {
-            log_held(self, &entry.account, &entry.id, reason);
-        }
-        Ok(is_held)
+/// Holds a scheduled message, because the policy no longer allows it. `grant` has the id of the
+/// grant and the id of its app password. Returns `false`, and changes nothing, if the host has
+/// lost the lease, if the entry is not scheduled, or if the account has the maximum number of
+/// holds.
+///
+/// # Errors
+/// Returns an [`Error`] if the database fails.
+pub(crate) async fn hold_entry(
+    outbox: &Outbox,
+    lease: &Lease,
+    entry: &Entry,
+    grant: (&str, &str),
+    reason: &'static str,
+) -> Result<bool, Error> {
+    let Some(message) = outbox.read_part(entry, Part::Message).await? else {
+        return Ok(false);
+    };
+    let hash = hash_of(outbox, entry, &message)?;
+    let files = files(message).await?;
+    let now = outbox.jobs.now().await?;
+    let new = SealedHold::new(outbox, &outbox.entry_key(entry)?, &files)?;
+    let hold = new.hold(grant, reason, &hash, now);
+    let entries = outbox.entries();
+    let is_held = entries.hold_scheduled(lease, entry, hold, LIMITS.entries);
+    let is_held = is_held.await?;
+    if is_held {
+        log_held(outbox, &entry.account, &entry.id, reason);
     }
+    Ok(is_held)
 }
 
 /// Wakes the job of a new hold.

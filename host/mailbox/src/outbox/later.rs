@@ -21,10 +21,12 @@ use super::envelope::{Envelope, EnvelopeAddress, Reports};
 use super::memory::MemoryPermit;
 use super::options::SendOptions;
 use super::original::{Original, OriginalMessage, Relation};
+use super::recording::{self, record};
 use super::result::{Error, Scheduled};
 use super::sealed::{CHUNK, ENTRY, RowKey};
 use super::send::Outbox;
 use crate::access::Access;
+use crate::recording::kind;
 
 /// Maximum number and total size of the waiting messages of an account.
 const LIMITS: Limits = Limits {
@@ -278,12 +280,19 @@ impl Outbox {
         later: LaterMessage,
         send_at: Timestamp,
     ) -> Result<Scheduled, Error> {
-        let message_id = later.message_id.clone();
+        let (message_id, envelope) = (later.message_id.clone(), later.envelope.clone());
         let sealed = SealedEntry::seal(self, access, later).await?;
+        let sent = (&envelope, &*message_id);
+        let recording = record(self, access, kind::SCHEDULE, sent).await?;
         let new = sealed.entry(access, &message_id, send_at);
-        if !self.entries().add(new, &sealed.chunks, LIMITS).await? {
-            return Err(Error::OutboxFull);
-        }
+        let added = self.entries().add(new, &sealed.chunks, LIMITS).await;
+        let added = match added {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Error::OutboxFull),
+            Err(error) => Err(error.into()),
+        };
+        recording::end(recording, &added).await;
+        added?;
         self.jobs.wake();
         let id = sealed.id;
         tracing::info!(

@@ -106,8 +106,14 @@ impl From<MailboxError> for Error {
         match error {
             MailboxError::CredentialRefused => Self::CredentialRefused,
             MailboxError::Unavailable(why) => Self::Unavailable(why),
+            MailboxError::TooLarge(problem) if problem.code == codes::JOURNAL_FULL => {
+                Self::Denied(problem)
+            }
             MailboxError::TooLarge(_) => Self::TooLarge,
             MailboxError::Policy(problem) => Self::Denied(problem),
+            MailboxError::Suspended => {
+                Self::Denied(Problem::new(codes::GRANT_SUSPENDED, error.to_string()))
+            }
             other => Self::Internal(other.to_string()),
         }
     }

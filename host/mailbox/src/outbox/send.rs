@@ -26,6 +26,7 @@ use super::memory::{MemoryPermit, MessageMemory};
 use super::options::SendOptions;
 use super::policy::{Decision, Facts, authorize, hold_draft, record_sent, settle};
 use super::random::random_hex;
+use super::recording::{self, record};
 use super::result::{Error, Scheduled, Sent};
 use super::smtp::Connector;
 use super::tracker::Tracker;
@@ -37,6 +38,7 @@ use crate::connections::pool::Pool;
 use crate::error::{Error as MailboxError, log_failure};
 use crate::idempotency::stored_key;
 use crate::mail::Mail;
+use crate::recording::kind;
 
 /// Maximum duration of a send. A send of another host that began within this time counts as in
 /// progress, as long as the host runs.
@@ -351,37 +353,43 @@ impl Outbox {
         message_id: &str,
         written: impl Future<Output = Result<(Bytes, P), Error>>,
     ) -> Result<UploadResult, Error> {
-        // Use the database concurrently with writing the message.
-        let (signer, written, tracked) = tokio::join!(
-            self.signing.signer(envelope.from.domain()),
-            written,
-            self.tracker.begin(access, envelope, message_id)
-        );
-        let (message, _memory) = written?;
-        let envelope = &tracked?;
-        let (signed, recorded) = tokio::join!(
-            sign(signer?, message.clone(), self.clock.now()),
-            record_sent(self, &access.account, access.is_person, &message)
-        );
-        let (message, ()) = (signed?, recorded?);
-        let (sent, copy) = tokio::join!(
-            self.submit_message(access, envelope, &message),
-            self.mail.changing.upload_sent_copy(access, message.clone())
-        );
-        self.tracker.end(access, message_id, &sent).await;
-        if let (Some(member), Ok(_) | Err(Error::Unknown(_))) = (&access.member, &sent) {
-            self.record_in_audit_log(access, member, envelope, message_id)
-                .await;
-        }
-        sent?;
-        tracing::info!(
-            account = access.account,
-            message_id,
-            recipients = envelope.to.len(),
-            bytes = message.len(),
-            "sent"
-        );
-        Ok(copy)
+        let recording = record(self, access, kind::SEND, (envelope, message_id)).await?;
+        let delivered = async {
+            // Use the database concurrently with writing the message.
+            let (signer, written, tracked) = tokio::join!(
+                self.signing.signer(envelope.from.domain()),
+                written,
+                self.tracker.begin(access, envelope, message_id)
+            );
+            let (message, _memory) = written?;
+            let envelope = &tracked?;
+            let (signed, recorded) = tokio::join!(
+                sign(signer?, message.clone(), self.clock.now()),
+                record_sent(self, &access.account, access.is_person, &message)
+            );
+            let (message, ()) = (signed?, recorded?);
+            let (sent, copy) = tokio::join!(
+                self.submit_message(access, envelope, &message),
+                self.mail.changing.upload_sent_copy(access, message.clone())
+            );
+            self.tracker.end(access, message_id, &sent).await;
+            if let (Some(member), Ok(_) | Err(Error::Unknown(_))) = (&access.member, &sent) {
+                self.record_in_audit_log(access, member, envelope, message_id)
+                    .await;
+            }
+            sent?;
+            tracing::info!(
+                account = access.account,
+                message_id,
+                recipients = envelope.to.len(),
+                bytes = message.len(),
+                "sent"
+            );
+            Ok::<_, Error>(copy)
+        };
+        let delivered = Box::pin(delivered).await;
+        recording::end(recording, &delivered).await;
+        delivered
     }
 
     /// Reads the files of a draft, and writes the message without a signature. The permit is for

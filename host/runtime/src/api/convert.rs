@@ -102,6 +102,9 @@ pub(super) fn mailbox_error(error: latchmail_mailbox::Error) -> wit::Error {
         latchmail_mailbox::Error::InvalidSnoozeTime => {
             problem::invalid(codes::INVALID_SNOOZE_DATA, error.to_string())
         }
+        latchmail_mailbox::Error::Suspended => {
+            problem::denied(codes::GRANT_SUSPENDED, error.to_string())
+        }
         latchmail_mailbox::Error::Rejected(sentence) => problem::rejected(sentence),
         latchmail_mailbox::Error::Unknown(detail) => {
             tracing::error!("outcome of a mailbox change is unknown: {detail}");

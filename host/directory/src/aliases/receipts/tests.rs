@@ -15,6 +15,7 @@ const ADA: AliasCaller<'_> = AliasCaller {
     account_id: "ada",
     app_password_id: Some(""),
     sid: "adas",
+    grant: None,
     at: NOW,
     member: None,
 };

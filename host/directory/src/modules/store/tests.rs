@@ -16,6 +16,7 @@ fn of(account_id: &str) -> AliasCaller<'_> {
         account_id,
         app_password_id: Some(""),
         sid: account_id,
+        grant: None,
         at: NOW,
         member: None,
     }
