@@ -26,7 +26,7 @@ const LAST_EVENT_ID: &str = "last-event-id";
     params(
         ("since" = Option<String>, Query, description = "The cursor after which the stream begins: an `id` of a stream, or the `cursor` of a list of changes"),
         ("folder" = Option<String>, Query, description = "The path of the only folder whose events are sent; the default is all folders. A cursor is valid only with the folder with which it was obtained"),
-        ("types" = Option<String>, Query, description = "The types of the events that are sent, separated by commas: `message.created`, `message.flags`, `message.moved`, `message.deleted`, `folder.created`, `folder.renamed`, `folder.deleted`, `outbox.sent`, `outbox.failed`, `delivery.bounced`; the default is all types"),
+        ("types" = Option<String>, Query, description = "The types of the events that are sent, separated by commas: `message.created`, `message.flags`, `message.moved`, `message.deleted`, `folder.created`, `folder.renamed`, `folder.deleted`, `outbox.sent`, `outbox.failed`, `delivery.bounced`, `hold.created`, `hold.decided`; the default is all types"),
         ("Last-Event-ID" = Option<String>, Header, description = "The last `id` of an earlier stream. Takes precedence over `since`")
     ),
     responses(

@@ -20,6 +20,14 @@ impl Timestamp {
         Self(millis)
     }
 
+    /// Parses a time in the format of RFC 3339. Digits after the milliseconds are ignored. Returns
+    /// `None` if the text is not such a time.
+    #[must_use]
+    pub fn from_rfc3339(text: &str) -> Option<Self> {
+        let time = DateTime::parse_from_rfc3339(text).ok()?;
+        Some(Self(time.timestamp_millis()))
+    }
+
     /// Returns the milliseconds since 1970-01-01T00:00:00Z.
     #[must_use]
     pub const fn millis(self) -> i64 {

@@ -21,7 +21,9 @@ use latchmail_events::{Streams, Watcher};
 use latchmail_handlers::Handlers;
 use latchmail_jobs::Jobs;
 use latchmail_mailbox::drafts::Drafts;
+use latchmail_mailbox::holds::Holds;
 use latchmail_mailbox::importing::Importer;
+use latchmail_mailbox::journal::Journal;
 use latchmail_mailbox::outbox::Outbox;
 use latchmail_mailbox::{Mail, Snoozer};
 use latchmail_oauth::OAuth;
@@ -75,6 +77,10 @@ pub struct App {
     pub streams: Streams,
     /// Drafts.
     pub drafts: Arc<Drafts>,
+    /// Messages that a policy holds.
+    pub holds: Arc<Holds>,
+    /// The changes of grants.
+    pub journal: Arc<Journal>,
     /// Webhooks, and the subscriptions of agents.
     pub webhooks: Arc<Webhooks>,
     /// The modules that act without a request.

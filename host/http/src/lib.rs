@@ -18,6 +18,7 @@
 //! | [`notices`] | the listener for notices of the mail server |
 //! | [`auth`], [`oauth`] | the endpoints of sign-in, and of the authorization server |
 //! | [`grants`] | the policies of API tokens and OAuth grants |
+//! | [`holds`], [`journal`] | the owner's decisions about grants, and the changes of grants |
 //! | [`status`] | health, readiness and the API description |
 
 pub mod access;
@@ -27,11 +28,14 @@ pub mod auth;
 pub mod call_error;
 pub mod cors;
 pub mod grants;
+pub mod holds;
+pub mod journal;
 pub mod message;
 pub mod metrics;
 pub mod notices;
 pub mod oauth;
 pub mod openapi;
+mod owner;
 pub mod pipeline;
 pub mod query;
 mod rate_limit;

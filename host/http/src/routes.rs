@@ -11,7 +11,7 @@ use crate::app::{App, Pages};
 use crate::openapi::info::ApiInfo;
 use crate::route_group::RouteGroup;
 use crate::router::RouteTable;
-use crate::{admin, auth, grants, oauth, openapi, status};
+use crate::{admin, auth, grants, holds, journal, oauth, openapi, status};
 
 impl Router for App {
     fn check_description(&self, module: &Arc<Module>) -> Result<(), StartError> {
@@ -49,6 +49,8 @@ pub fn route_groups(
         auth::route_group()?,
         grants::route_group()?,
         oauth::resource_route_group()?,
+        holds::route_group()?,
+        journal::route_group()?,
     ];
     if config.admin.public_api {
         groups.push(admin::route_group("admin")?);

@@ -112,23 +112,23 @@ impl Changer {
         Ok(access)
     }
 
-    /// Returns the access with which a change of a grant is completed that has begun. Nothing that
-    /// is done with this access is recorded.
-    ///
-    /// # Errors
-    /// Returns an [`Error`] if the database fails.
-    pub(crate) async fn completing(&self, access: &Access) -> Result<Access, Error> {
-        let mut access = access.clone();
-        if access.grant.take().is_some()
-            && let Some(service) = self.index.access_of(&access.account).await?
-        {
-            access.credential = service.credential;
-        }
-        Ok(access)
-    }
-
     /// Waits until no change is in progress.
     pub async fn finished(&self) {
         self.tasks.finished().await;
     }
+}
+
+/// Returns the access with which a change of a grant is completed that has begun. Nothing that
+/// is done with this access is recorded.
+///
+/// # Errors
+/// Returns an [`Error`] if the database fails.
+pub(crate) async fn completing(changer: &Changer, access: &Access) -> Result<Access, Error> {
+    let mut access = access.clone();
+    if access.grant.take().is_some()
+        && let Some(service) = changer.index.access_of(&access.account).await?
+    {
+        access.credential = service.credential;
+    }
+    Ok(access)
 }

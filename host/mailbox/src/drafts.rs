@@ -61,12 +61,22 @@ pub(crate) async fn describe_message(
     })
 }
 
+/// Returns the number of the message of a draft. Returns `None` if the draft does not exist.
+pub(crate) async fn draft_number(
+    drafts: &Drafts,
+    access: &Access,
+    id: &str,
+) -> Result<Option<MessageNumber>, MailboxError> {
+    let found = drafts.find(access, id, &[Right::MailRead], None).await?;
+    Ok(found.map(|found| found.number))
+}
+
 /// The drafts of all mailboxes.
 #[derive(Debug)]
 pub struct Drafts {
     directory: Directory,
     mail: Arc<Mail>,
-    outbox: Arc<Outbox>,
+    pub(crate) outbox: Arc<Outbox>,
     clock: Clock,
     /// The cached path of each account's folder with drafts.
     folders: Cache<String, Arc<str>>,
@@ -155,24 +165,6 @@ impl Drafts {
             drafts.delete_now(access, &id, if_version.as_deref()).await
         })
         .await
-    }
-
-    /// Returns the outbox, which has the keys of stored bytes.
-    pub(crate) fn outbox(&self) -> &Outbox {
-        &self.outbox
-    }
-
-    /// Returns the number of the message of a draft. Returns `None` if the draft does not exist.
-    ///
-    /// # Errors
-    /// Returns a [`MailboxError`] if the operation fails.
-    pub(crate) async fn number(
-        &self,
-        access: &Access,
-        id: &str,
-    ) -> Result<Option<MessageNumber>, MailboxError> {
-        let found = self.find(access, id, &[Right::MailRead], None).await?;
-        Ok(found.map(|found| found.number))
     }
 
     /// Waits until no change is in progress.

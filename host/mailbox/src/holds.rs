@@ -27,6 +27,7 @@ use mail_builder::headers::date::Date;
 use mail_builder::headers::raw::Raw;
 
 use crate::access::Access;
+use crate::changing::sent_copy::store_message;
 use crate::drafts::{StoredDraft, describe_message};
 use crate::message::notice::NOTICE_KEYWORD;
 use crate::outbox::holds::{hash_of, held_details};
@@ -317,9 +318,7 @@ impl Holds {
         let notice = self.notice(&access.credential.username, notices.waiting, now)?;
         let changing = &self.outbox.mail.changing;
         let flags = [NOTICE_KEYWORD];
-        changing
-            .store_message(&access, INBOX, &flags, notice)
-            .await?;
+        store_message(changing, &access, INBOX, (&flags, notice)).await?;
         entries.set_notified(account, now).await?;
         tracing::info!(
             account,

@@ -14,8 +14,8 @@ use crate::access::Access;
 use crate::context::Context;
 use crate::error::Error;
 
-/// Limits of the journal: the changes of a grant, and the bytes of the drafts of an account. A grant
-/// that reaches a limit can change nothing until older changes are deleted.
+/// Limits of the journal: the changes of a grant, and the bytes of the drafts of an account. A
+/// grant that reaches a limit can change nothing until older changes are deleted.
 const LIMITS: Limits = Limits {
     changes: 200_000,
     bytes: 250 * 1024 * 1024,

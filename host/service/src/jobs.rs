@@ -59,12 +59,16 @@ pub(super) fn start(app: &Arc<App>) -> [Runner; 3] {
         && !app.config.inbound.authserv_id.is_empty();
     let departures = Departures::new(Arc::clone(&app.outbox), access, has_milter);
     let snoozer: Arc<dyn Handler> = app.snoozer.clone();
+    let holds: Arc<dyn Handler> = app.holds.clone();
     let deliverer = Deliverer(Arc::clone(&app.webhooks));
     let handlers = HandlerJobs(Arc::clone(&app.handlers));
     let start =
         |handlers, limits| Runner::start(Arc::clone(&app.jobs), &app.host_id, handlers, limits);
     [
-        start(vec![Arc::new(departures), snoozer], Limits::default()),
+        start(
+            vec![Arc::new(departures), snoozer, holds],
+            Limits::default(),
+        ),
         start(vec![Arc::new(deliverer)], latchmail_callbacks::LIMITS),
         start(vec![Arc::new(handlers)], latchmail_handlers::LIMITS),
     ]

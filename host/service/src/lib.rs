@@ -38,6 +38,8 @@ use latchmail_http::{ApiInfo, App, HttpState, RouteTable, route_groups};
 use latchmail_jobs::Runner;
 use latchmail_mailbox::Snoozer;
 use latchmail_mailbox::filters::Filters;
+use latchmail_mailbox::holds::Holds;
+use latchmail_mailbox::journal::Journal;
 use latchmail_mailbox::outbox::Outbox;
 use latchmail_net::dns::Dns;
 use latchmail_net::fetch::Fetch;
@@ -239,6 +241,12 @@ async fn build(
     let outbox = Arc::new(outbox);
     let imports = importer(&directory, &mail, &clock, &host_id);
     let drafts = drafts(&directory, &mail, &outbox, &clock);
+    let holds = Arc::new(Holds::new(
+        Arc::clone(&outbox),
+        jobs::access(ServiceUse::Outbox, &directory, &auth, &clock),
+        format!("{}/account/holds", config.base_url()),
+    ));
+    let journal = Arc::new(Journal::new(Arc::clone(&mail), Arc::clone(&drafts)));
     let filters = Arc::new(Filters::new(
         &config.sieve,
         &config.imap,
@@ -362,6 +370,8 @@ async fn build(
         watcher,
         streams,
         drafts,
+        holds,
+        journal,
         snoozer,
         webhooks,
         handlers,

@@ -23,6 +23,7 @@ use serde_json::json;
 use super::Changer;
 use super::change::Action;
 use super::commands::{change_error, select};
+use super::recording::record;
 use super::within_policy::DELETING;
 use crate::access::Access;
 use crate::connections::pool::Lease;
@@ -404,8 +405,9 @@ impl Changer {
         let recording = if access.grant.is_some() {
             let action = Action::Move { to: to.to_owned() };
             let at = (from, uid_validity);
-            let record = self.record(access, &mut selected, at, &messages, &action);
-            Some(record.await?)
+            let changed = (&*messages, &action);
+            let recorded = record(&self.context, access, &mut selected, at, changed);
+            Some(recorded.await?)
         } else {
             None
         };
@@ -417,7 +419,9 @@ impl Changer {
                 self.numbers
                     .store_moved(access, &messages, to, &moved)
                     .await;
-                self.recorded_moves(access, recording, to, &moved).await;
+                if let Some(recording) = recording {
+                    recording.moved(&self.context, access, to, &moved).await;
+                }
                 Ok(())
             }
             Err(error) => {

@@ -11,7 +11,7 @@ use super::Changer;
 use super::change::{Action, Change, FolderResult};
 use super::commands::{change_error, select};
 use super::flags::{FlagChange, store_flags};
-use super::recording::FolderRecording;
+use super::recording::{FolderRecording, record};
 use crate::access::Access;
 use crate::connections::pool::Lease;
 use crate::connections::retry::retry_read;
@@ -75,7 +75,8 @@ impl Changer {
         let recording = if access.grant.is_some() {
             let mut selected = session.selected_folder()?;
             let at = (path, uid_validity);
-            let recorded = self.record(access, &mut selected, at, messages, &change.action);
+            let (context, action) = (&self.context, &change.action);
+            let recorded = record(context, access, &mut selected, at, (messages, action));
             Some(recorded.await?)
         } else {
             None
@@ -93,77 +94,84 @@ impl Changer {
             folder,
             state,
         };
-        self.apply(access, open, messages, &change.action, recording)
-            .await
+        apply(self, access, open, (messages, &change.action), recording).await
     }
+}
 
-    /// Makes a change in an open folder, and completes its record.
-    async fn apply(
-        &self,
-        access: &Access,
-        open: OpenFolder<'_>,
-        messages: &[(MessageNumber, Uid)],
-        action: &Action,
-        mut recording: Option<FolderRecording>,
-    ) -> Result<FolderResult, Error> {
-        let record = &mut recording;
-        match action {
-            Action::Flag { flags, mode } => {
-                let changed = store(open, messages, (flags, *mode)).await;
-                let changed = unless_failed(record, changed).await?;
-                recorded(recording, &changed).await;
-                Ok(FolderResult::Changed(changed))
+/// Makes a change in an open folder, and completes its record.
+async fn apply(
+    changer: &Changer,
+    access: &Access,
+    open: OpenFolder<'_>,
+    (messages, action): (&[(MessageNumber, Uid)], &Action),
+    mut recording: Option<FolderRecording>,
+) -> Result<FolderResult, Error> {
+    let record = &mut recording;
+    match action {
+        Action::Flag { flags, mode } => {
+            let changed = store(open, messages, (flags, *mode)).await;
+            let changed = unless_failed(record, changed).await?;
+            recorded(recording, &changed).await;
+            Ok(FolderResult::Changed(changed))
+        }
+        Action::MarkOriginal { flag } => {
+            let add = (std::slice::from_ref(flag), StoreMode::Add);
+            let changed = store(open, messages, add).await;
+            let changed = unless_failed(record, changed).await?;
+            recorded(recording, &changed).await;
+            Ok(FolderResult::Changed(changed))
+        }
+        Action::Move { to } if to == open.path => Ok(FolderResult::Changed(uids_of(messages))),
+        Action::Move { to } => {
+            let moved = transfer(open, messages, action).await;
+            let Some(moved) = unless_failed(record, moved).await? else {
+                recorded(recording, &BTreeSet::new()).await;
+                return Ok(FolderResult::NoDestination);
+            };
+            let changed = changer
+                .numbers
+                .store_moved(access, messages, to, &moved)
+                .await;
+            if let Some(recording) = recording {
+                recording.moved(&changer.context, access, to, &moved).await;
             }
-            Action::MarkOriginal { flag } => {
-                let add = (std::slice::from_ref(flag), StoreMode::Add);
-                let changed = store(open, messages, add).await;
-                let changed = unless_failed(record, changed).await?;
-                recorded(recording, &changed).await;
-                Ok(FolderResult::Changed(changed))
-            }
-            Action::Move { to } if to == open.path => Ok(FolderResult::Changed(uids_of(messages))),
-            Action::Move { to } => {
-                let moved = transfer(open, messages, action).await;
-                let Some(moved) = unless_failed(record, moved).await? else {
-                    recorded(recording, &BTreeSet::new()).await;
-                    return Ok(FolderResult::NoDestination);
-                };
-                let changed = self.numbers.store_moved(access, messages, to, &moved).await;
-                self.recorded_moves(access, recording, to, &moved).await;
-                Ok(FolderResult::Changed(changed))
-            }
-            Action::Copy { to } => {
-                let copied = transfer(open, messages, action).await;
-                let Some(copied) = unless_failed(record, copied).await? else {
-                    recorded(recording, &BTreeSet::new()).await;
-                    return Ok(FolderResult::NoDestination);
-                };
-                let numbers = self
-                    .numbers
-                    .number_copies(access, messages, to, &copied)
+            Ok(FolderResult::Changed(changed))
+        }
+        Action::Copy { to } => {
+            let copied = transfer(open, messages, action).await;
+            let Some(copied) = unless_failed(record, copied).await? else {
+                recorded(recording, &BTreeSet::new()).await;
+                return Ok(FolderResult::NoDestination);
+            };
+            let numbers = changer
+                .numbers
+                .number_copies(access, messages, to, &copied)
+                .await;
+            let unknown = |error| {
+                let text = format!("messages were copied before this error: {error}");
+                Error::Unknown(text)
+            };
+            let numbers = numbers.map_err(unknown)?;
+            if let Some(recording) = recording {
+                let copies = (to.as_str(), &copied);
+                recording
+                    .copied(&changer.context, access, copies, &numbers)
                     .await;
-                let unknown = |error| {
-                    let text = format!("messages were copied before this error: {error}");
-                    Error::Unknown(text)
-                };
-                let numbers = numbers.map_err(unknown)?;
-                self.recorded_copies(access, recording, (to, &copied), &numbers)
-                    .await;
-                Ok(FolderResult::Copied(numbers))
             }
-            Action::Delete => {
-                let expunged = expunge(open, messages).await;
-                let expunged = unless_failed(record, expunged).await?;
-                let deleted = self
-                    .numbers
-                    .remove_expunged(access, messages, &expunged)
-                    .await?;
-                recorded(recording, &deleted).await;
-                if deleted.len() < expunged.len() {
-                    return Ok(FolderResult::MovedAway(deleted));
-                }
-                Ok(FolderResult::Changed(deleted))
+            Ok(FolderResult::Copied(numbers))
+        }
+        Action::Delete => {
+            let expunged = expunge(open, messages).await;
+            let expunged = unless_failed(record, expunged).await?;
+            let deleted = changer
+                .numbers
+                .remove_expunged(access, messages, &expunged)
+                .await?;
+            recorded(recording, &deleted).await;
+            if deleted.len() < expunged.len() {
+                return Ok(FolderResult::MovedAway(deleted));
             }
+            Ok(FolderResult::Changed(deleted))
         }
     }
 }

@@ -10,9 +10,9 @@ use latchmail_imap::change::{Moved, StoreMode};
 use latchmail_imap::flag::Flag;
 use serde_json::{Value, json};
 
-use super::Changer;
 use super::change::Action;
 use crate::access::Access;
+use crate::context::Context;
 use crate::error::Error;
 use crate::message::notice::{NOTICE_KEYWORD, is_notice};
 use crate::recording::{self, kind, message_subject};
@@ -33,142 +33,84 @@ struct Row {
     details: Value,
 }
 
-impl Changer {
-    /// Records a change that a grant is about to make in the open folder. Leaves out messages
-    /// without an effect of the change.
-    ///
-    /// # Errors
-    /// Returns [`Error::Rejected`] if the change uses the keyword of notices. Returns another
-    /// [`Error`] if the change cannot be recorded. The change must not be made in that case.
-    pub(super) async fn record(
-        &self,
-        access: &Access,
-        selected: &mut SelectedFolder<'_>,
-        (path, uid_validity): (&str, u32),
-        messages: &[(MessageNumber, Uid)],
-        action: &Action,
-    ) -> Result<FolderRecording, Error> {
-        if let Action::Flag { flags, .. } = action
-            && flags.iter().any(|flag| is_reserved(flag))
-        {
-            let text = format!("The flag {NOTICE_KEYWORD} is reserved for the service");
-            return Err(Error::Rejected(text));
-        }
-        let uids: Vec<Uid> = messages.iter().map(|(_, uid)| *uid).collect();
-        let states = selected.flags_of(&uids).await?;
-        let index = self.context.message_index();
-        let folder = index.folder_id(&access.account, path).await?;
-        let (mut kept, mut changes, mut rows) = (Vec::new(), Vec::new(), Vec::new());
-        for (number, uid) in messages {
-            let state = states.iter().find(|state| state.uid == *uid);
-            let Some(state) = state.filter(|state| !is_notice(&state.flags)) else {
-                continue;
+/// Records a change that a grant is about to make in the open folder. Leaves out messages
+/// without an effect of the change.
+///
+/// # Errors
+/// Returns [`Error::Rejected`] if the change uses the keyword of notices. Returns another
+/// [`Error`] if the change cannot be recorded. The change must not be made in that case.
+pub(super) async fn record(
+    context: &Context,
+    access: &Access,
+    selected: &mut SelectedFolder<'_>,
+    (path, uid_validity): (&str, u32),
+    (messages, action): (&[(MessageNumber, Uid)], &Action),
+) -> Result<FolderRecording, Error> {
+    if let Action::Flag { flags, .. } = action
+        && flags.iter().any(|flag| is_reserved(flag))
+    {
+        let text = format!("The flag {NOTICE_KEYWORD} is reserved for the service");
+        return Err(Error::Rejected(text));
+    }
+    let uids: Vec<Uid> = messages.iter().map(|(_, uid)| *uid).collect();
+    let states = selected.flags_of(&uids).await?;
+    let index = context.message_index();
+    let folder = index.folder_id(&access.account, path).await?;
+    let (mut kept, mut changes, mut rows) = (Vec::new(), Vec::new(), Vec::new());
+    for (number, uid) in messages {
+        let state = states.iter().find(|state| state.uid == *uid);
+        let Some(state) = state.filter(|state| !is_notice(&state.flags)) else {
+            continue;
+        };
+        kept.push((*number, *uid));
+        let Some((kind, details)) = effect(action, path, &state.flags) else {
+            continue;
+        };
+        let before = folder.as_ref().map(|folder| Place {
+            folder: folder.clone(),
+            uid_validity,
+            imap_uid: uid.0,
+        });
+        changes.push(NewChange {
+            kind,
+            subject: message_subject(*number),
+            number: Some(*number),
+            before,
+            details: details.to_string(),
+            bytes: None,
+        });
+        rows.push((*uid, *number, details));
+    }
+    let recording = recording::begin(context, access, &changes).await?;
+    let ids = recording.as_ref().map(recording::Recording::ids);
+    let ids = ids.unwrap_or_default().iter().copied();
+    let rows = rows
+        .into_iter()
+        .zip(ids)
+        .map(|((uid, number, details), id)| {
+            let row = Row {
+                id,
+                number,
+                details,
             };
-            kept.push((*number, *uid));
-            let Some((kind, details)) = effect(action, path, &state.flags) else {
-                continue;
-            };
-            let before = folder.as_ref().map(|folder| Place {
-                folder: folder.clone(),
-                uid_validity,
-                imap_uid: uid.0,
-            });
-            changes.push(NewChange {
-                kind,
-                subject: message_subject(*number),
-                number: Some(*number),
-                before,
-                details: details.to_string(),
-                bytes: None,
-            });
-            rows.push((*uid, *number, details));
+            (uid, row)
+        });
+    Ok(FolderRecording {
+        messages: kept,
+        rows: rows.collect(),
+        recording,
+    })
+}
+
+/// Returns the id of a folder in the message index. A failure is logged.
+async fn folder_after(context: &Context, access: &Access, path: &str) -> Option<String> {
+    let index = context.message_index();
+    match index.folder_id(&access.account, path).await {
+        Ok(folder) => folder,
+        Err(error) => {
+            tracing::error!(%error, "failed to record where a grant moved messages");
+            None
         }
-        let recording = recording::begin(&self.context, access, &changes).await?;
-        let ids = recording.as_ref().map(recording::Recording::ids);
-        let ids = ids.unwrap_or_default().iter().copied();
-        let rows = rows
-            .into_iter()
-            .zip(ids)
-            .map(|((uid, number, details), id)| {
-                let row = Row {
-                    id,
-                    number,
-                    details,
-                };
-                (uid, row)
-            });
-        Ok(FolderRecording {
-            messages: kept,
-            rows: rows.collect(),
-            recording,
-        })
-    }
-
-    /// Returns the id of a folder in the message index. A failure is logged.
-    async fn folder_after(&self, access: &Access, path: &str) -> Option<String> {
-        let index = self.context.message_index();
-        match index.folder_id(&access.account, path).await {
-            Ok(folder) => folder,
-            Err(error) => {
-                tracing::error!(%error, "failed to record where a grant moved messages");
-                None
-            }
-        }
-    }
-
-    /// Records the new locations of moved messages.
-    pub(super) async fn recorded_moves(
-        &self,
-        access: &Access,
-        recording: Option<FolderRecording>,
-        to: &str,
-        moved: &Moved,
-    ) {
-        let Some(recording) = recording else {
-            return;
-        };
-        let folder = self.folder_after(access, to).await;
-        let completion = |(old, new): &(Uid, Uid)| {
-            let after = folder.as_ref().map(|folder| Place {
-                folder: folder.clone(),
-                uid_validity: moved.uid_validity,
-                imap_uid: new.0,
-            });
-            Some(recording.rows.get(old)?.completion(after))
-        };
-        let completions: Vec<Completion> = moved.uids.iter().filter_map(completion).collect();
-        recording.end(&completions).await;
-    }
-
-    /// Records the numbers and the locations of copies. `numbers` has the UID of each original and
-    /// the number of its copy.
-    pub(super) async fn recorded_copies(
-        &self,
-        access: &Access,
-        recording: Option<FolderRecording>,
-        (to, copied): (&str, &Moved),
-        numbers: &[(Uid, MessageNumber)],
-    ) {
-        let Some(recording) = recording else {
-            return;
-        };
-        let folder = self.folder_after(access, to).await;
-        let completion = |(original, number): &(Uid, MessageNumber)| {
-            let copy = copied.uids.iter().find(|(old, _)| old == original);
-            let after = folder.as_ref().zip(copy).map(|(folder, (_, copy))| Place {
-                folder: folder.clone(),
-                uid_validity: copied.uid_validity,
-                imap_uid: copy.0,
-            });
-            let row = recording.rows.get(original)?;
-            Some(Completion {
-                subject: message_subject(*number),
-                number: Some(*number),
-                ..row.completion(after)
-            })
-        };
-        let completions: Vec<Completion> = numbers.iter().filter_map(completion).collect();
-        recording.end(&completions).await;
     }
 }
 
@@ -177,6 +119,49 @@ impl FolderRecording {
     pub(super) async fn changed(self, changed: &BTreeSet<Uid>) {
         let made = self.rows.iter().filter(|(uid, _)| changed.contains(uid));
         let completions: Vec<Completion> = made.map(|(_, row)| row.completion(None)).collect();
+        self.end(&completions).await;
+    }
+
+    /// Records the new locations of moved messages.
+    pub(super) async fn moved(self, context: &Context, access: &Access, to: &str, moved: &Moved) {
+        let folder = folder_after(context, access, to).await;
+        let completion = |(old, new): &(Uid, Uid)| {
+            let after = folder.as_ref().map(|folder| Place {
+                folder: folder.clone(),
+                uid_validity: moved.uid_validity,
+                imap_uid: new.0,
+            });
+            Some(self.rows.get(old)?.completion(after))
+        };
+        let completions: Vec<Completion> = moved.uids.iter().filter_map(completion).collect();
+        self.end(&completions).await;
+    }
+
+    /// Records the numbers and the locations of copies. `numbers` has the UID of each original and
+    /// the number of its copy.
+    pub(super) async fn copied(
+        self,
+        context: &Context,
+        access: &Access,
+        (to, copied): (&str, &Moved),
+        numbers: &[(Uid, MessageNumber)],
+    ) {
+        let folder = folder_after(context, access, to).await;
+        let completion = |(original, number): &(Uid, MessageNumber)| {
+            let copy = copied.uids.iter().find(|(old, _)| old == original);
+            let after = folder.as_ref().zip(copy).map(|(folder, (_, copy))| Place {
+                folder: folder.clone(),
+                uid_validity: copied.uid_validity,
+                imap_uid: copy.0,
+            });
+            let row = self.rows.get(original)?;
+            Some(Completion {
+                subject: message_subject(*number),
+                number: Some(*number),
+                ..row.completion(after)
+            })
+        };
+        let completions: Vec<Completion> = numbers.iter().filter_map(completion).collect();
         self.end(&completions).await;
     }
 

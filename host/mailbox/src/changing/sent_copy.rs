@@ -88,35 +88,34 @@ impl Changer {
             .ok_or_else(no_folder)?
             .path;
         let flags = ["\\Draft", "\\Seen"];
-        let stored = self.store_message(access, &path, &flags, message).await?;
+        let stored = store_message(self, access, &path, (&flags, message)).await?;
         stored.then_some(()).ok_or_else(no_folder)
     }
+}
 
-    /// Stores a message in a folder. Returns `false` if the folder does not exist.
-    ///
-    /// # Errors
-    /// Returns an [`Error`] if the operation fails.
-    pub(crate) async fn store_message(
-        &self,
-        access: &Access,
-        path: &str,
-        flags: &[&str],
-        message: Bytes,
-    ) -> Result<bool, Error> {
-        let flags: Vec<Flag> = flags.iter().filter_map(|flag| Flag::named(flag)).collect();
-        let copy = NewMessage {
-            path,
-            flags: &flags,
-            received_at: None,
-            bytes: message,
-        };
-        let mut lease = self.context.connections.lease(access, None).await?;
-        if !retry_read!(lease, session => session.begin_append(copy.clone(), false)) {
-            return Ok(false);
-        }
-        let stored = lease.current_session()?.end_append(None).await?;
-        Ok(stored.is_some())
+/// Stores a message in a folder. Returns `false` if the folder does not exist.
+///
+/// # Errors
+/// Returns an [`Error`] if the operation fails.
+pub(crate) async fn store_message(
+    changer: &Changer,
+    access: &Access,
+    path: &str,
+    (flags, message): (&[&str], Bytes),
+) -> Result<bool, Error> {
+    let flags: Vec<Flag> = flags.iter().filter_map(|flag| Flag::named(flag)).collect();
+    let copy = NewMessage {
+        path,
+        flags: &flags,
+        received_at: None,
+        bytes: message,
+    };
+    let mut lease = changer.context.connections.lease(access, None).await?;
+    if !retry_read!(lease, session => session.begin_append(copy.clone(), false)) {
+        return Ok(false);
     }
+    let stored = lease.current_session()?.end_append(None).await?;
+    Ok(stored.is_some())
 }
 
 impl UploadedCopy {

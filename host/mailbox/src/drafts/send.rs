@@ -23,6 +23,7 @@ use super::survey::Found;
 use super::{Drafts, original};
 use crate::Address;
 use crate::access::Access;
+use crate::changing::completing;
 use crate::connections::retry::retry_read;
 use crate::error::log_failure;
 use crate::idempotency::stored_key;
@@ -417,7 +418,7 @@ impl Drafts {
     async fn remove_sent(&self, access: &Access, found: &Found) {
         let removed = async {
             // The draft was sent, so a suspension of the grant no longer matters.
-            let access = self.mail.changing.completing(access).await?;
+            let access = completing(&self.mail.changing, access).await?;
             let (access, _lock) = &self.mail.changing.lock(&access).await?;
             let uids = found.entry.uids();
             self.expunge(access, found.survey.location(), &uids).await

@@ -142,36 +142,6 @@ impl Drafts {
         }
     }
 
-    /// Stores the new message of a draft, and removes the old ones. Returns `None` if the folder
-    /// does not exist.
-    async fn replace_found(
-        &self,
-        access: &Access,
-        found: &Found,
-        id: DraftId,
-        message: Bytes,
-    ) -> Result<Option<(MessageNumber, Appended)>, Error> {
-        let path = &found.survey.path;
-        let after = Some(found.entry.uid);
-        let Some(appended) = self.append(access, path, &message, (id, after)).await? else {
-            self.forget_folder(&access.account);
-            return Ok(None);
-        };
-        self.remember(&access.account, path, appended, id);
-        let replaced = self.supersede(access, found, appended).await;
-        let replaced = replaced.map_err(after_append)?;
-        if !replaced {
-            let location = (&**path, appended.uid_validity);
-            let removed = self.expunge(access, location, &[appended.uid]).await;
-            removed.map_err(after_append)?;
-            return Err(Error::VersionMismatch);
-        }
-        let old = (found.number, found.message());
-        forget_message(&self.mail.context, &access.account, old).await;
-        let number = self.number_of(access, path, appended).await?;
-        Ok(Some((number, appended)))
-    }
-
     /// Deletes a draft. The caller must hold the account's lock.
     pub(super) async fn delete_now(
         &self,
@@ -420,6 +390,36 @@ impl Drafts {
         let domain = domain.as_deref().unwrap_or(NO_DOMAIN);
         self.outbox.new_message_id(domain)
     }
+}
+
+/// Stores the new message of a draft, and removes the old ones. Returns `None` if the folder
+/// does not exist.
+async fn replace_found(
+    drafts: &Drafts,
+    access: &Access,
+    found: &Found,
+    id: DraftId,
+    message: Bytes,
+) -> Result<Option<(MessageNumber, Appended)>, Error> {
+    let path = &found.survey.path;
+    let after = Some(found.entry.uid);
+    let Some(appended) = drafts.append(access, path, &message, (id, after)).await? else {
+        drafts.forget_folder(&access.account);
+        return Ok(None);
+    };
+    drafts.remember(&access.account, path, appended, id);
+    let replaced = drafts.supersede(access, found, appended).await;
+    let replaced = replaced.map_err(after_append)?;
+    if !replaced {
+        let location = (&**path, appended.uid_validity);
+        let removed = drafts.expunge(access, location, &[appended.uid]).await;
+        removed.map_err(after_append)?;
+        return Err(Error::VersionMismatch);
+    }
+    let old = (found.number, found.message());
+    forget_message(&drafts.mail.context, &access.account, old).await;
+    let number = drafts.number_of(access, path, appended).await?;
+    Ok(Some((number, appended)))
 }
 
 /// Removes the expunged message of a draft from the message index and the cache. A sync with the

@@ -7,6 +7,7 @@ use super::Journal;
 use super::plan::{Step, Value, plan};
 use super::rewind::Progress;
 use crate::access::Access;
+use crate::drafts::draft_number;
 use crate::error::Error;
 use crate::outbox::Error as OutboxError;
 use crate::outbox::change_bytes::open_bytes;
@@ -17,8 +18,8 @@ use crate::outbox::change_bytes::open_bytes;
 struct Draft(Option<u64>);
 
 impl Value for Draft {
-    /// The restored draft has a new number. After an interrupted undo, a draft with an unknown number
-    /// is the restored one, or a newer one of another client, which must stay as well.
+    /// The restored draft has a new number. After an interrupted undo, a draft with an unknown
+    /// number is the restored one, or a newer one of another client, which must stay as well.
     fn is_back_at(&self, target: &Self) -> bool {
         self.0.is_some() == target.0.is_some()
     }
@@ -40,7 +41,7 @@ impl Journal {
         changes: &[GrantChange],
         progress: &mut Progress,
     ) -> Result<(), Error> {
-        let current = self.drafts.number(access, id).await?;
+        let current = draft_number(&self.drafts, access, id).await?;
         let step = |change: &GrantChange| {
             let details = serde_json::from_str(&change.details);
             let details: Details = details.unwrap_or_default();
@@ -94,8 +95,7 @@ impl Journal {
         let change = change.ok_or_else(missing)?;
         let (key_id, key) = (change.key_id.as_deref(), change.sealed_key.as_deref());
         let (key_id, key) = key_id.zip(key).ok_or_else(missing)?;
-        let outbox = self.drafts.outbox();
-        let opened = open_bytes(outbox, self.changes(), (key_id, key)).await;
+        let opened = open_bytes(&self.drafts.outbox, self.changes(), (key_id, key)).await;
         opened.map_err(|error| match error {
             OutboxError::Unavailable(why) => Error::Unavailable(why),
             error => Error::Internal(error.to_string()),

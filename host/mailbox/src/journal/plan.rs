@@ -1,5 +1,5 @@
-//! Decides which changes of one value are undone. The value is the location of a message, one of its
-//! flags, a draft or an alias.
+//! Decides which changes of one value are undone. The value is the location of a message, one of
+//! its flags, a draft or an alias.
 //!
 //! The changes are read from the newest to the oldest. As long as the value after a change is the
 //! value that was found before the next later change, no other client has changed the value in

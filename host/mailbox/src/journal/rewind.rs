@@ -93,8 +93,8 @@ fn is_final(change: &GrantChange) -> bool {
 }
 
 impl Journal {
-    /// Undoes what a grant of the caller's account has changed since a time and what no other client
-    /// has changed since. The grant can have ended. The call completes even if the caller is
+    /// Undoes what a grant of the caller's account has changed since a time and what no other
+    /// client has changed since. The grant can have ended. The call completes even if the caller is
     /// dropped. The caller must have a session.
     ///
     /// # Errors

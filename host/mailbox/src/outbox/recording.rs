@@ -1,5 +1,5 @@
-//! Records the messages that grants send or schedule. A sent message cannot be undone, so the record
-//! only lists it.
+//! Records the messages that grants send or schedule. A sent message cannot be undone, so the
+//! record only lists it.
 
 use latchmail_directory::grant_changes::NewChange;
 use serde_json::json;

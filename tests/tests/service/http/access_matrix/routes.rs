@@ -26,7 +26,7 @@ pub(super) const CHANGES: [&str; 21] = [
 ];
 
 /// Further routes that need a web session.
-pub(super) const SESSION_ROUTES: [&str; 14] = [
+pub(super) const SESSION_ROUTES: [&str; 20] = [
     "GET /api/v1/profile/sessions",
     "DELETE /api/v1/profile/sessions/{id}",
     "PATCH /api/v1/teams/{id}/grants/{grantId}",
@@ -39,6 +39,12 @@ pub(super) const SESSION_ROUTES: [&str; 14] = [
     "POST /api/v1/profile/grants/{id}/resume",
     "GET /api/v1/profile/grants/{id}/policy",
     "PUT /api/v1/profile/grants/{id}/policy",
+    "GET /api/v1/profile/grants/{id}/journal",
+    "POST /api/v1/profile/grants/{id}/rewind",
+    "GET /api/v1/profile/holds",
+    "GET /api/v1/profile/holds/{id}",
+    "POST /api/v1/profile/holds/{id}/approve",
+    "POST /api/v1/profile/holds/{id}/reject",
     "GET /api/v1/profile/modules",
     "PUT /api/v1/profile/modules/{name}",
 ];
