@@ -85,7 +85,7 @@ pub use mailbox::{
     stored_messages, subjects,
 };
 pub use mailbox_copy::{Content, MailboxCopy};
-pub use mailbox_model::{Model, ModelFolder, ModelMessage, close_folder, folder_paths};
+pub use mailbox_model::{Model, ModelFolder, ModelMessage, TwoActors, close_folder, folder_paths};
 pub use nameserver::Nameserver;
 pub use next_server::NextServer;
 pub use operator::{ProgramOutput, program};

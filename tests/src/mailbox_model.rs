@@ -11,6 +11,9 @@ use futures_util::TryStreamExt as _;
 use crate::{Imap, Random, message_with_subject};
 
 mod by_api;
+mod two_actors;
+
+pub use two_actors::TwoActors;
 
 /// Folders besides those of every mailbox.
 const FOLDERS: usize = 25;

@@ -5,7 +5,7 @@
 //! `scheduled` in one statement, so one of the two finds another state.
 //!
 //! The policy of a grant can hold a message. The entry then has the state `held` and a row in
-//! [`holds`], until the owner decides. Clients of the outbox do not see held and rejected entries.
+//! [`holds`], until the owner decides. Lists of entries leave out held and rejected entries.
 
 use std::time::Duration;
 

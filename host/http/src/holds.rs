@@ -1,5 +1,6 @@
 //! The routes of held messages: `GET /api/v1/profile/holds`, `GET /api/v1/profile/holds/{id}`, and
-//! POST `approve` and `reject`. These are routes of the host, so no module can decide for the owner.
+//! POST `approve` and `reject`. These are routes of the host, so no module can decide for the
+//! owner.
 
 use http::{Method, StatusCode};
 use latchmail_core::clock::Timestamp;
@@ -159,8 +160,8 @@ struct HoldDecision {
 
 /// List held messages
 ///
-/// Returns the messages that the policies of the account's grants hold until the owner decides. Only
-/// a web session can read and decide.
+/// Returns the messages that the policies of the account's grants hold until the owner decides.
+/// Only a web session can read and decide.
 #[utoipa::path(
     get,
     path = "/api/v1/profile/holds",
@@ -236,8 +237,8 @@ async fn approve_hold(app: &App, request: &Request) -> Result<Response, Rejectio
 
 /// Reject a held message
 ///
-/// The message is not sent. If it was sent from a draft, the draft is in the folder for drafts again
-/// after a moment.
+/// The message is not sent. If it was sent from a draft, the draft is in the folder for drafts
+/// again after a moment.
 #[utoipa::path(
     post,
     path = "/api/v1/profile/holds/{id}/reject",

@@ -125,8 +125,8 @@ impl From<Report> for RewindReport {
 
 /// List the changes of a grant
 ///
-/// Returns what the grant has changed within the last 30 days. The journal of a grant that has ended
-/// stays.
+/// Returns what the grant has changed within the last 30 days. The journal of a grant that has
+/// ended stays.
 #[utoipa::path(
     get,
     path = "/api/v1/profile/grants/{id}/journal",

@@ -7,7 +7,9 @@
 mod credentials;
 mod forms_of_credentials;
 mod grants;
+mod holds;
 mod index_credential;
+mod journal;
 mod oauth;
 mod oauth_devices;
 mod oauth_scopes;

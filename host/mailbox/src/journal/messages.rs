@@ -176,10 +176,18 @@ fn planned(changes: &[GrantChange], state: &CurrentState) -> Undo {
         flags.push((name, plan(&is_set, &steps)));
     }
     if let Some(created) = changes.iter().position(is_creation) {
-        let later = &changes[..created];
+        let mut remaining = folded(&state.flags);
+        for (name, plan) in &flags {
+            match plan.undo {
+                Some((_, true)) => remaining.insert(name.to_ascii_lowercase()),
+                Some((_, false)) => remaining.remove(&name.to_ascii_lowercase()),
+                None => false,
+            };
+        }
+        // Without the other changes of the grant, the message must be as the grant created it.
         let is_same = location.conflicts.is_empty()
             && flags.iter().all(|(_, plan)| plan.conflicts.is_empty())
-            && expected_flags(&details[..=created], later) == folded(&state.flags)
+            && remaining == folded(&details[created].flags)
             && is_at(&changes[created], &location, state);
         let ids = changes[..=created].iter().map(|change| change.id);
         if is_same && changes[created].state() != State::Undone {
@@ -323,25 +331,6 @@ fn changed_flags(details: &[Details]) -> Vec<&str> {
         }
     }
     names
-}
-
-/// Returns the flags that a message has if only the grant has changed it since the grant created
-/// it. The last element of `details` belongs to the creation.
-fn expected_flags(details: &[Details], later: &[GrantChange]) -> BTreeSet<String> {
-    let Some((created, rest)) = details.split_last() else {
-        return BTreeSet::new();
-    };
-    let mut flags = folded(&created.flags);
-    for (details, change) in rest.iter().zip(later).rev() {
-        if change.state() == State::Undone {
-            continue;
-        }
-        for name in &details.removed {
-            flags.remove(&name.to_ascii_lowercase());
-        }
-        flags.extend(folded(&details.added));
-    }
-    flags
 }
 
 fn folded(flags: &[String]) -> BTreeSet<String> {

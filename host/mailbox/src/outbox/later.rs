@@ -169,7 +169,9 @@ impl SealedEntry {
 pub struct OutboxEntry {
     /// The opaque id.
     pub id: String,
-    /// `scheduled`, `sending`, `sent`, `failed`, `cancelled` or `unknown`.
+    /// `scheduled`, `sending`, `sent`, `failed`, `cancelled` or `unknown`. A message that a policy
+    /// holds is `held`, and then `scheduled` or `rejected`; lists leave out held and rejected
+    /// messages.
     pub state: String,
     /// The time at which the message leaves.
     pub send_at: Timestamp,
@@ -340,10 +342,7 @@ impl Outbox {
         let entry = self.entries().find(id).await?;
         Ok(entry.filter(|entry| {
             let member = access.member.as_ref().map(|member| &member.account);
-            let is_hold = matches!(&*entry.state, "held" | "rejected");
-            entry.account == access.account
-                && !is_hold
-                && (member.is_none() || member == entry.member.as_ref())
+            entry.account == access.account && (member.is_none() || member == entry.member.as_ref())
         }))
     }
 
