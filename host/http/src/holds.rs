@@ -15,7 +15,7 @@ use utoipa::{OpenApi, ToSchema};
 use crate::app::App;
 use crate::message::{self, Request, Response, Success};
 use crate::owner::{self, Owner};
-use crate::rejection::Rejection;
+use crate::rejection::{Rejection, session_over};
 use crate::route_group::{HostRoute, RouteGroup, host_route};
 
 /// The maximum size of a request body, in bytes.
@@ -172,8 +172,7 @@ struct HoldDecision {
 )]
 async fn list_holds(app: &App, request: &Request) -> Result<Response, Rejection> {
     let owner = Owner::of(request)?;
-    let holds = app.holds.list(&owner.access.account).await;
-    let holds = holds.map_err(owner::outbox_rejection)?;
+    let holds = app.holds.list(&owner.access.account).await?;
     let holds = holds.into_iter().map(Hold::from).collect();
     message::json(StatusCode::OK, &HoldList { holds })
 }
@@ -196,8 +195,7 @@ async fn list_holds(app: &App, request: &Request) -> Result<Response, Rejection>
 async fn get_hold(app: &App, request: &Request) -> Result<Response, Rejection> {
     let owner = Owner::of(request)?;
     let found = app.holds.find(&owner.access, owner::segment(request, "id"));
-    let found = found.await.map_err(owner::outbox_rejection)?;
-    let HeldMessage { hold, message } = found.ok_or_else(not_found)?;
+    let HeldMessage { hold, message } = found.await?.ok_or_else(not_found)?;
     let texts = message.map(|message| (message.text, message.html));
     let (text, html) = texts.unwrap_or_default();
     let detail = HoldDetail {
@@ -232,7 +230,7 @@ async fn approve_hold(app: &App, request: &Request) -> Result<Response, Rejectio
     let hold = (owner::segment(request, "id"), &*hash);
     let origin = request.origin();
     let decided = app.holds.approve(&owner.access, owner.sid, hold, &origin);
-    decided_response(decided.await)
+    decided_response(decided.await?)
 }
 
 /// Reject a held message
@@ -259,17 +257,17 @@ async fn reject_hold(app: &App, request: &Request) -> Result<Response, Rejection
     let hold = (owner::segment(request, "id"), &*hash);
     let origin = request.origin();
     let decided = app.holds.reject(&owner.access, owner.sid, hold, &origin);
-    decided_response(decided.await)
+    decided_response(decided.await?)
 }
 
-fn decided_response(decided: Result<Decision, outbox::Error>) -> Result<Response, Rejection> {
-    match decided.map_err(owner::outbox_rejection)? {
+fn decided_response(decided: Decision) -> Result<Response, Rejection> {
+    match decided {
         Decision::Done => message::success(),
         Decision::NotFound => Err(not_found()),
         Decision::Changed => {
             Err(Failure::conflict(codes::HOLD_CHANGED, "The hold has changed").into())
         }
-        Decision::SessionOver => Err(owner::session_over()),
+        Decision::SessionOver => Err(session_over()),
     }
 }
 

@@ -148,8 +148,7 @@ async fn list_grant_changes(app: &App, request: &Request) -> Result<Response, Re
     let (before, limit) = paging(request)?;
     let (owner, id) = (Owner::of(request)?, owner::segment(request, "id"));
     let account = &owner.access.account;
-    let page = app.journal.list(account, id, before, limit).await;
-    let page = page.map_err(owner::mailbox_rejection)?;
+    let page = app.journal.list(account, id, before, limit).await?;
     if page.entries.is_empty() {
         require_grant(app, account, id).await?;
     }
@@ -188,13 +187,12 @@ async fn rewind_grant(app: &App, request: &Request) -> Result<Response, Rejectio
     })?;
     let (owner, id) = (Owner::of(request)?, owner::segment(request, "id"));
     let account = &owner.access.account;
-    let any = app.journal.list(account, id, None, 1).await;
-    if any.map_err(owner::mailbox_rejection)?.entries.is_empty() {
+    let any = app.journal.list(account, id, None, 1).await?;
+    if any.entries.is_empty() {
         require_grant(app, account, id).await?;
     }
     let origin = request.origin();
-    let report = app.journal.rewind(owner.caller, id, since, &origin).await;
-    let report = report.map_err(owner::mailbox_rejection)?;
+    let report = app.journal.rewind(owner.caller, id, since, &origin).await?;
     message::json(StatusCode::OK, &RewindReport::from(report))
 }
 

@@ -3,7 +3,7 @@
 use latchmail_core::caller::{Caller, Credential, SESSION_ONLY};
 use latchmail_core::codes;
 use latchmail_core::error::Failure;
-use latchmail_mailbox::{Access, outbox};
+use latchmail_mailbox::Access;
 
 use crate::message::Request;
 use crate::rejection::Rejection;
@@ -45,35 +45,4 @@ pub(crate) fn segment<'r>(request: &'r Request, name: &str) -> &'r str {
     let mut segments = request.path.iter();
     let found = segments.find(|(key, _)| key == name);
     found.map_or("", |(_, value)| value)
-}
-
-/// Returns the error for a session that ended during the request.
-pub(crate) fn session_over() -> Rejection {
-    let text = "Mail session expired, please log in again";
-    Failure::unauthorized(codes::MAIL_SESSION_EXPIRED, text).into()
-}
-
-/// Converts an error of the mailbox.
-pub(crate) fn mailbox_rejection(error: latchmail_mailbox::Error) -> Rejection {
-    match error {
-        latchmail_mailbox::Error::CredentialRefused => session_over(),
-        latchmail_mailbox::Error::Unavailable(why) => unavailable(why),
-        latchmail_mailbox::Error::Unknown(why) => Failure::unknown(why).into(),
-        error => Failure::internal(error).into(),
-    }
-}
-
-/// Converts an error of the outbox.
-pub(crate) fn outbox_rejection(error: outbox::Error) -> Rejection {
-    match error {
-        outbox::Error::CredentialRefused => session_over(),
-        outbox::Error::Unavailable(why) | outbox::Error::Lost(why) => unavailable(why),
-        error => Failure::internal(error).into(),
-    }
-}
-
-fn unavailable(why: String) -> Rejection {
-    let text = "Mail server is unavailable, please try again in a moment";
-    let failure = Failure::unavailable(codes::MAIL_SERVER_UNAVAILABLE, text);
-    failure.because(why).into()
 }

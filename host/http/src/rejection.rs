@@ -8,6 +8,7 @@ use std::fmt;
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use latchmail_core::error::{Failure, Kind};
 use latchmail_core::{Code, codes};
+use latchmail_mailbox::outbox;
 use latchmail_runtime::manager;
 use latchmail_transport::RequestError;
 
@@ -122,6 +123,41 @@ impl From<latchmail_directory::Error> for Rejection {
     fn from(error: latchmail_directory::Error) -> Self {
         Failure::from(error).into()
     }
+}
+
+impl From<latchmail_mailbox::Error> for Rejection {
+    fn from(error: latchmail_mailbox::Error) -> Self {
+        match error {
+            latchmail_mailbox::Error::CredentialRefused => session_over(),
+            latchmail_mailbox::Error::Unavailable(why) => mail_server_unavailable(why),
+            latchmail_mailbox::Error::Unknown(why) => Failure::unknown(why).into(),
+            error => Failure::internal(error).into(),
+        }
+    }
+}
+
+impl From<outbox::Error> for Rejection {
+    fn from(error: outbox::Error) -> Self {
+        match error {
+            outbox::Error::CredentialRefused => session_over(),
+            outbox::Error::Unavailable(why) | outbox::Error::Lost(why) => {
+                mail_server_unavailable(why)
+            }
+            error => Failure::internal(error).into(),
+        }
+    }
+}
+
+/// Returns the error for a session that ended during the request.
+pub(crate) fn session_over() -> Rejection {
+    let text = "Mail session expired, please log in again";
+    Failure::unauthorized(codes::MAIL_SESSION_EXPIRED, text).into()
+}
+
+fn mail_server_unavailable(why: String) -> Rejection {
+    let text = "Mail server is unavailable, please try again in a moment";
+    let failure = Failure::unavailable(codes::MAIL_SERVER_UNAVAILABLE, text);
+    failure.because(why).into()
 }
 
 impl From<manager::Error> for Rejection {

@@ -66,15 +66,15 @@ impl Changer {
     }
 
     /// Acquires the mailbox's lock. Then reads a member's grants again, because a grant can have
-    /// been withdrawn while the request waited for the lock. See [`Changer::acting`] for the access
-    /// of a grant.
+    /// been withdrawn while the request waited for the lock. See [`acting`] for the access of a
+    /// grant.
     pub(crate) async fn lock<'a>(
         &self,
         access: &'a Access,
     ) -> Result<(Cow<'a, Access>, Option<OwnedSemaphorePermit>), Error> {
         let connections = &self.context.connections;
         let (access, lock) = connections.lock(&self.locks, access).await?;
-        let mut access = self.acting(access).await?;
+        let mut access = acting(self, access).await?;
         if let Some(member) = &access.member {
             let teams = &self.context.directory.teams;
             let shared = teams.shared_mailbox(&access.account, &member.account);
@@ -87,35 +87,35 @@ impl Changer {
         Ok((access, lock))
     }
 
-    /// Returns the access with which a change of a grant is made. The change uses a credential of
-    /// the service, so a suspension of the grant does not interrupt the change between two
-    /// commands: a change is refused here, or completes. The access of other callers does not
-    /// change.
-    ///
-    /// # Errors
-    /// Returns [`Error::Suspended`] if the grant was suspended or has ended. Returns another
-    /// [`Error`] if the database fails.
-    pub(crate) async fn acting<'a>(
-        &self,
-        mut access: Cow<'a, Access>,
-    ) -> Result<Cow<'a, Access>, Error> {
-        let Some(grant) = &access.grant else {
-            return Ok(access);
-        };
-        let grants = &self.context.directory.grants;
-        if !grants.is_usable(&grant.app_password_id).await? {
-            return Err(Error::Suspended);
-        }
-        if let Some(service) = self.index.access_of(&access.account).await? {
-            access.to_mut().credential = service.credential;
-        }
-        Ok(access)
-    }
-
     /// Waits until no change is in progress.
     pub async fn finished(&self) {
         self.tasks.finished().await;
     }
+}
+
+/// Returns the access with which a change of a grant is made. The change uses a credential of
+/// the service, so a suspension of the grant does not interrupt the change between two
+/// commands: a change is refused here, or completes. The access of other callers does not
+/// change.
+///
+/// # Errors
+/// Returns [`Error::Suspended`] if the grant was suspended or has ended. Returns another
+/// [`Error`] if the database fails.
+pub(crate) async fn acting<'a>(
+    changer: &Changer,
+    mut access: Cow<'a, Access>,
+) -> Result<Cow<'a, Access>, Error> {
+    let Some(grant) = &access.grant else {
+        return Ok(access);
+    };
+    let grants = &changer.context.directory.grants;
+    if !grants.is_usable(&grant.app_password_id).await? {
+        return Err(Error::Suspended);
+    }
+    if let Some(service) = changer.index.access_of(&access.account).await? {
+        access.to_mut().credential = service.credential;
+    }
+    Ok(access)
 }
 
 /// Returns the access with which a change of a grant is completed that has begun. Nothing that

@@ -25,14 +25,15 @@ use std::sync::Arc;
 use bytes::Bytes;
 use latchmail_core::clock::Clock;
 use latchmail_core::detached_tasks::DetachedTasks;
-use latchmail_core::policy::{self, Action};
 use latchmail_core::message_number::MessageNumber;
 use latchmail_core::permissions::Right;
+use latchmail_core::policy::{self, Action};
 use latchmail_directory::Directory;
 use quick_cache::sync::Cache;
 
 use crate::access::Access;
 use crate::cache::MAX_ACCOUNTS;
+use crate::changing::acting;
 use crate::error::Error as MailboxError;
 use crate::mail::Mail;
 use crate::outbox::{Error as OutboxError, Outbox};
@@ -115,7 +116,7 @@ impl Drafts {
         let (drafts, access) = (Arc::clone(self), access.clone());
         self.run(async move {
             let changing = &drafts.mail.changing;
-            let access = changing.acting(Cow::Borrowed(&access)).await?;
+            let access = acting(changing, Cow::Borrowed(&access)).await?;
             drafts.create_now(&access, &content).await
         })
         .await

@@ -11,8 +11,8 @@ use latchmail_mime::{Fields, new_text};
 use crate::access::Access;
 use crate::drafts::StoredDraft;
 use crate::error::Error;
-use crate::holds::is_notice;
 use crate::index::results::{Hit, Thread};
+use crate::message::notice::is_notice;
 use crate::message::types::{Attachment, Detail, Summary};
 
 /// The beginning of the header field of notices.

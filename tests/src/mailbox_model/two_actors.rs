@@ -385,8 +385,8 @@ impl TwoActors {
 }
 
 impl Message {
-    /// Returns `true` if no change of the message can be undone: the person has deleted the message,
-    /// or has changed a message that the grant created.
+    /// Returns `true` if no change of the message can be undone: the person has deleted the
+    /// message, or has changed a message that the grant created.
     fn all_changes_stay(&self) -> bool {
         let mut changes = self.changes.iter();
         let is_adopted = self.created.is_some() && changes.any(|(by, _)| *by == By::Person);

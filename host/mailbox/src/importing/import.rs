@@ -25,6 +25,7 @@ use super::find::{Found, find};
 use super::result::{Error, Imported};
 use crate::access::Access;
 use crate::blocking;
+use crate::changing::acting;
 use crate::changing::commands::change_error;
 use crate::connections::pool::Lease;
 use crate::connections::retry::retry_read;
@@ -134,11 +135,7 @@ impl Importer {
         let key = key.map(|key| stored_key(access, key));
         let (importer, access) = (Arc::clone(self), access.clone());
         let task = async move {
-            let access = importer
-                .mail
-                .changing
-                .acting(Cow::Borrowed(&access))
-                .await?;
+            let access = acting(&importer.mail.changing, Cow::Borrowed(&access)).await?;
             importer
                 .import_recorded(&access, &import, key.as_ref())
                 .await

@@ -161,6 +161,11 @@ impl Departures {
                 let recorded = self.record(lease, &entry, ("sent", None)).await?;
                 if let (true, Some(copy)) = (recorded, copy) {
                     let (access, message) = *copy;
+                    // The grant can have ended. The message was sent, so its copy must be stored.
+                    let access = Access {
+                        grant: None,
+                        ..access
+                    };
                     let changing = &self.outbox.mail.changing;
                     let original = self.outbox.details(&entry)?.original();
                     let copy = async {
@@ -272,8 +277,9 @@ impl Departures {
             return failed(NO_ACCESS);
         };
         let details = outbox.details(entry)?;
-        // A submission that is continued was decided before.
-        let is_decided = entry.state != "scheduled";
+        // A submission that is continued was decided before. The owner has decided about a message
+        // that a policy held.
+        let is_decided = entry.state != "scheduled" || entry.approved;
         let access = match self.with_grant(access.clone(), &details).await? {
             Some(access) => access,
             None if is_decided => access,
