@@ -23,7 +23,7 @@ const MAX_BODY: usize = 4 * 1024;
 
 /// The status of a hold.
 #[derive(ToSchema)]
-#[serde(rename_all = "snake_case")]
+#[schema(rename_all = "snake_case")]
 #[expect(dead_code, reason = "used only for the API description")]
 enum HoldStatus {
     Pending,

@@ -30,7 +30,7 @@ const DEADLINE: Duration = Duration::from_mins(2);
 
 /// The state of a change.
 #[derive(ToSchema)]
-#[serde(rename_all = "snake_case")]
+#[schema(rename_all = "snake_case")]
 #[expect(dead_code, reason = "used only for the API description")]
 enum GrantChangeState {
     Done,

@@ -234,9 +234,8 @@ impl Undo {
     /// its flags has a conflict.
     fn finish(&mut self) {
         self.ids.retain(|id| !self.conflicts.contains(id));
-        let Self { ids, conflicts, .. } = self;
         self.settled
-            .retain(|id| !conflicts.contains(id) && !ids.contains(id));
+            .retain(|id| !self.conflicts.contains(id) && !self.ids.contains(id));
     }
 }
 
