@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use latchmail_tests::process::kill;
-use latchmail_tests::{Person, Response, Service, imap, stored_messages, subjects, wait_until};
+use latchmail_tests::{
+    Person, Response, Service, Setup, imap, stored_messages, subjects, wait_until,
+};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
@@ -145,6 +147,31 @@ async fn a_held_message_leaves_only_after_the_owner_approves_exactly_this_messag
     let hash = hold(&ada, third).await["hash"].clone();
     decide(&ada, third, "reject", &hash).await.succeeds(200);
     wait_until("the draft is back", async || drafts().await == 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hold_without_a_decision_is_rejected_after_a_day() {
+    // The time of the jobs depends on the clock of the test only.
+    let service = Setup::default().on_sqlite().with_mail().start().await;
+    let (ada, bob) = (service.person("ada").await, service.person("bob").await);
+    let token = holding_grant(&ada).await;
+    let id = held(&service, &token, "late").await;
+    let hash = hold(&ada, &id).await["hash"].clone();
+    service
+        .clock
+        .advance(Duration::from_hours(24) + Duration::from_secs(1));
+    service.app().jobs.wake();
+    // The sessions have expired.
+    let (ada, bob) = (ada.sign_in_again().await, bob.sign_in_again().await);
+    let late = decide(&ada, &id, "approve", &hash).await;
+    late.fails(404, "Hold not found");
+    assert_eq!(hold(&ada, &id).await["status"], "expired");
+    let line = format!("GET {HOLDS}/{id}");
+    wait_until("the message is deleted", async || {
+        ada.send(&line).await.succeeds(200)["text"].is_null()
+    })
+    .await;
+    assert_eq!(bob.total("INBOX").await, 0);
 }
 
 #[tokio::test]
