@@ -18,6 +18,7 @@
 //! | [`single_sign_on`] | sign-in and sign-out of persons at the identity provider |
 //! | [`grants`] | lists, suspends and ends API tokens and OAuth grants |
 //! | `suspension` | the failure of requests whose grant is suspended |
+//! | [`tickets`] | credentials for one request, in URLs |
 //! | `mail_server_sign_in`, `recheck` | sign-in with passwords of the mail server; rechecks |
 //! | [`provider_sessions`] | the supervision of sessions that began at the identity provider |
 //! | [`two_factor`] | second factors |
@@ -54,6 +55,7 @@ pub mod sessions;
 mod shared;
 pub mod single_sign_on;
 mod suspension;
+pub mod tickets;
 pub mod two_factor;
 pub mod user_agent;
 mod uses;
@@ -94,6 +96,7 @@ pub use self::oauth_tokens::{IssuedToken, OAuthTokens, Use};
 pub use self::registration::{Availability, Form, Provision, Registered, Registration};
 pub use self::sessions::{Sessions, SignedIn, Tokens};
 pub use self::single_sign_on::SingleSignOn;
+use self::tickets::Tickets;
 use self::uses::Uses;
 pub use self::uses::to_the_minute;
 pub use self::verifier::Verifier;
@@ -169,6 +172,8 @@ pub struct Auth {
     pub oauth_tokens: Arc<OAuthTokens>,
     /// API tokens and OAuth grants, as their owner sees them.
     pub grants: Grants,
+    /// Credentials for one request, in URLs.
+    pub tickets: Tickets,
     /// Sign-in at the identity provider.
     pub single_sign_on: SingleSignOn,
     /// Creation of accounts.
@@ -259,6 +264,7 @@ impl Auth {
                 uses: Arc::clone(&uses),
                 oauth_tokens: Arc::clone(&oauth_tokens),
             },
+            tickets: Tickets::new(config, &directory, clock.clone()),
             single_sign_on: SingleSignOn {
                 directory: directory.clone(),
                 mail_server: Arc::clone(&mail_server),

@@ -79,6 +79,9 @@ pub enum Purpose {
     GrantChange,
     /// A chunk of the bytes of a change. The row is the id of the key and the number of the chunk.
     GrantChangeContent,
+    /// The `Authorization` header of a ticket, sealed with a key that is derived from the ticket.
+    /// The row is the hash of the ticket.
+    Ticket,
 }
 
 impl Purpose {
@@ -105,6 +108,7 @@ impl Purpose {
             Self::WebhookBody => "webhook_body",
             Self::GrantChange => "grant_change",
             Self::GrantChangeContent => "grant_change_content",
+            Self::Ticket => "ticket",
         }
     }
 

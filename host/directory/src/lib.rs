@@ -43,6 +43,7 @@ mod sweep;
 pub mod teams;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+pub mod tickets;
 pub mod tokens;
 pub mod two_factor;
 pub mod uploads;
@@ -78,6 +79,7 @@ use crate::sendings::Sendings;
 use crate::sessions::Sessions;
 use crate::single_sign_on::SingleSignOn;
 use crate::teams::Teams;
+use crate::tickets::Tickets;
 use crate::tokens::ApiTokens;
 use crate::two_factor::SecondFactors;
 use crate::uploads::Uploads;
@@ -115,6 +117,7 @@ pub struct Directory {
     pub sessions: Sessions,
     pub single_sign_on: SingleSignOn,
     pub teams: Teams,
+    pub tickets: Tickets,
     pub tokens: ApiTokens,
     pub uploads: Uploads,
     pub webhooks: Webhooks,
@@ -216,6 +219,7 @@ impl Directory {
             },
             single_sign_on: SingleSignOn { db: db.clone() },
             teams: Teams { db: db.clone() },
+            tickets: Tickets { db: db.clone() },
             tokens: ApiTokens {
                 db: db.clone(),
                 lookup: lookup.clone(),

@@ -5,7 +5,7 @@
 //! - unused OAuth clients
 //! - sendings and imports that are older than a day
 //! - the marks of imported messages that no longer exist
-//! - expired uploads
+//! - expired uploads and tickets
 //! - forward addresses that were not confirmed or that were deleted
 //! - entries of the outbox whose outcome is older than 30 days
 //! - changes of grants that are older than 30 days
@@ -37,6 +37,7 @@ impl Directory {
         self.sendings.sweep(now).await?;
         self.imports.sweep(now).await?;
         self.uploads.sweep(now).await?;
+        self.tickets.sweep(now).await?;
         self.forward_addresses.sweep(now).await?;
         self.outbox.sweep(now).await?;
         self.grant_changes.sweep(now).await?;

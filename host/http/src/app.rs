@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use http::HeaderMap;
+use http::{HeaderMap, HeaderValue};
 use latchmail_accounts::auth::{Auth, ParsedCredential};
 use latchmail_accounts::service_keys::ServiceKeys;
 use latchmail_callbacks::Webhooks;
@@ -170,6 +170,15 @@ impl State for App {
 
     async fn authenticate(&self, credential: ParsedCredential) -> Result<Caller, Failure> {
         self.auth.authenticate(credential).await
+    }
+
+    async fn redeem_ticket(
+        &self,
+        method: &str,
+        path: &str,
+        ticket: &str,
+    ) -> Result<Option<HeaderValue>, Failure> {
+        self.auth.tickets.redeem(method, path, ticket).await
     }
 
     async fn check_administrator(&self, caller: &Caller, is_change: bool) -> Result<(), Failure> {

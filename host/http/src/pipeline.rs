@@ -7,6 +7,7 @@
 mod authentication;
 mod call;
 mod progress;
+mod tickets;
 
 use std::mem;
 use std::sync::Arc;
@@ -182,6 +183,7 @@ where
     let checked_at = Instant::now();
     // Every request is counted before its body is read.
     let mut unverified = None;
+    let mut has_ticket = false;
     let caller = if route.access == Access::Public {
         if let Some(bucket) = entry.bucket {
             let key = Key::client(client);
@@ -195,6 +197,7 @@ where
         None
     } else {
         let state = state.as_ref();
+        has_ticket = tickets::redeem(state, route.access, parts, client, progress).await?;
         Some(authentication::authenticate(state, &entry, &parts.headers, client, progress).await?)
     };
     let verified_at = http.server.clock.monotonic();
@@ -202,7 +205,7 @@ where
         .into_iter()
         .map(|(name, raw)| Ok((name, query::decode_segment(&raw)?)))
         .collect::<Result<_, Rejection>>()?;
-    let mut query = query::parse(parts.uri.query().unwrap_or_default())?;
+    let mut query = tickets::query(parts, has_ticket)?;
     let mailbox = if access::takes_mailbox(route.access) {
         query::take(&mut query, MAILBOX)?
     } else {

@@ -88,6 +88,21 @@ pub trait State: Sized + Send + Sync + 'static {
         ready(Err(no_credentials()))
     }
 
+    /// Uses a ticket for a request with this method and path. Returns the value of the header
+    /// `Authorization` with which the request is processed. Returns `None` if the ticket is
+    /// invalid. By default, a server has no tickets.
+    ///
+    /// # Errors
+    /// Returns 500 for an internal error.
+    fn redeem_ticket(
+        &self,
+        _method: &str,
+        _path: &str,
+        _ticket: &str,
+    ) -> impl Future<Output = Result<Option<HeaderValue>, Failure>> + Send {
+        ready(Ok(None))
+    }
+
     /// Checks that the web session of an administrator can use the routes of administrators.
     /// `is_change` is `true` if the request can change something. By default, this function returns
     /// 403.

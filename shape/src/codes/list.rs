@@ -88,6 +88,7 @@ codes! {
         ["Missing or invalid Authorization header"];
     INVALID_ACCESS_TOKEN = "invalid_access_token", [401], ["Invalid or expired access token"];
     INVALID_API_TOKEN = "invalid_api_token", [401], ["Invalid API token"];
+    INVALID_TICKET = "invalid_ticket", [401], ["This link is invalid, expired or was used"];
     INVALID_APP_PASSWORD = "invalid_app_password", [401], ["Invalid user name or app password"];
     CREDENTIAL_NOT_ACCEPTED = "credential_not_accepted", [403],
         ["This endpoint does not accept this kind of credential"];

@@ -172,6 +172,13 @@ const STEPS: &[Step] = &[
         sqlite: include_str!("../../migrations/sqlite/0020_grant_changes.sql"),
         postgres: include_str!("../../migrations/postgres/0020_grant_changes.sql"),
     },
+    Step {
+        version: 21,
+        description: "tickets",
+        oldest: 1,
+        sqlite: include_str!("../../migrations/sqlite/0021_tickets.sql"),
+        postgres: include_str!("../../migrations/postgres/0021_tickets.sql"),
+    },
 ];
 
 /// Runs the missing migrations. The caller must begin a write transaction first, because the
