@@ -170,6 +170,14 @@ impl sdk::Mailbox for Memory {
         Err(sdk::Error::Internal)
     }
 
+    fn create_attachment_link(
+        &self,
+        _: u64,
+        _: u32,
+    ) -> Result<Option<sdk::AttachmentLink>, sdk::Error> {
+        Err(sdk::Error::Internal)
+    }
+
     fn search_messages(&self, _: &sdk::Search) -> Result<sdk::SearchResult, sdk::SearchError> {
         Err(sdk::SearchError::Failed(sdk::Error::Internal))
     }
@@ -433,6 +441,10 @@ impl host::streams::HostEventStream for Memory {
 }
 
 impl host::caller::Host for Memory {
+    async fn allows(&mut self, _action: String) -> wasmtime::Result<bool> {
+        Ok(true)
+    }
+
     async fn is_handler(&mut self) -> wasmtime::Result<bool> {
         Ok(false)
     }

@@ -74,6 +74,14 @@ impl host::mailbox::Host for Memory {
         Err(Error::Internal.into())
     }
 
+    async fn create_attachment_link(
+        &mut self,
+        _: u64,
+        _: u32,
+    ) -> Result<Option<host::mailbox::AttachmentLink>, HostError<Error>> {
+        Err(Error::Internal.into())
+    }
+
     async fn search_messages(
         &mut self,
         _: host::mailbox::Search,

@@ -13,6 +13,10 @@ impl sdk::Outbox for Memory {
         Err(sdk::Error::Internal.into())
     }
 
+    fn create_upload_link(&self, _: &str) -> Result<sdk::UploadLink, sdk::Error> {
+        Err(sdk::Error::Internal)
+    }
+
     fn list_entries(&self, _: u32) -> Result<Vec<sdk::OutboxEntry>, sdk::Error> {
         Err(sdk::Error::Internal)
     }
@@ -69,6 +73,10 @@ impl wit::Host for Memory {
         _: String,
         _: Resource<Blob>,
     ) -> Result<wit::UploadedFile, HostError<Error>> {
+        Err(Error::Internal.into())
+    }
+
+    async fn create_upload_link(&mut self, _: String) -> Result<wit::UploadLink, HostError<Error>> {
         Err(Error::Internal.into())
     }
 

@@ -48,10 +48,10 @@ pub use self::filters::{
 pub use self::http_client::{HttpClient, HttpRequest, HttpResponse};
 pub use self::log::{Level, Log};
 pub use self::mailbox::{
-    Address, Attachment, AttachmentContent, Authentication, Change, ChangeList, ChangedFolder,
-    ChangedMessage, ChangesError, ConditionalError, CopiedMessage, DeletedMessage, Detail,
-    DetailWithBlobs, FlagAction, Folder, HeaderField, Hit, Import, ImportedMessage, IndexState,
-    Listing, Mailbox, MailingList, Match, MessageDisposal, MessageHeader, MessageQuery,
+    Address, Attachment, AttachmentContent, AttachmentLink, Authentication, Change, ChangeList,
+    ChangedFolder, ChangedMessage, ChangesError, ConditionalError, CopiedMessage, DeletedMessage,
+    Detail, DetailWithBlobs, FlagAction, Folder, HeaderField, Hit, Import, ImportedMessage,
+    IndexState, Listing, Mailbox, MailingList, Match, MessageDisposal, MessageHeader, MessageQuery,
     MessageVersion, MovedMessage, Page, PageStart, QuerySyntax, Quota, QuotaUsage, RawMessage,
     RenamedFolder, Role, Search, SearchError, SearchResult, Snippet, SortOrder, Spam, Summary,
     Thread, ThreadList, ThreadMessages, ThreadsError, Verdict,
@@ -59,7 +59,7 @@ pub use self::mailbox::{
 pub use self::modules::{HandledEvents, ModuleTimer, OwnerModule, OwnerModules};
 pub use self::outbox::{
     Draft, File, FileSource, Header, MessagePart, Original, Outbox, OutboxEntry, SendError,
-    SendOptions, Sent, UploadedFile,
+    SendOptions, Sent, UploadLink, UploadedFile,
 };
 pub use self::profile::{Changes, Details, PasswordChange, Profile};
 pub use self::store::Store;

@@ -67,8 +67,8 @@ mod tests;
 
 pub use host::{
     FakeHost, SentFile, SentMessage, activate_other_script, fail_callbacks, forget_filters,
-    forward_code, put_grant, put_module, set_delivery, set_grant_policy, set_webhook_deliveries,
-    use_handler,
+    forward_code, hold_messages, put_grant, put_module, refuse_actions, set_delivery,
+    set_grant_policy, set_webhook_deliveries, use_handler,
 };
 pub use letter::Letter;
 pub use manifest::manifest_error;

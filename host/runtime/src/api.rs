@@ -39,6 +39,7 @@ mod subscriptions;
 mod tape;
 mod taped;
 mod teams;
+mod tickets;
 mod webhooks;
 
 pub(crate) use ambient::Ambient;

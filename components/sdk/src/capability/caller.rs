@@ -77,6 +77,12 @@ pub trait Caller {
     /// mailbox, with the kind [`Kind::Session`] and the scopes that the operator granted.
     fn current(&self) -> Identity;
 
+    /// Returns whether the scopes and the policy of the credential allow an action at all.
+    /// `wit/caller.wit` lists the actions. The default implementation returns `true`.
+    fn allows(&self, _action: &str) -> bool {
+        true
+    }
+
     /// Returns whether this is a call of a handler. The default implementation returns `false`.
     fn is_handler(&self) -> bool {
         false
@@ -91,6 +97,10 @@ pub trait Caller {
 impl Caller for Host {
     fn current(&self) -> Identity {
         caller::current()
+    }
+
+    fn allows(&self, action: &str) -> bool {
+        caller::allows(action)
     }
 
     fn is_handler(&self) -> bool {

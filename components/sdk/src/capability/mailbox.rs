@@ -3,13 +3,13 @@
 use super::{Blob, Error, EventFilter, Events, Host, StreamError, Timestamp};
 use crate::bindings::latchmail::host::mailbox;
 pub use crate::bindings::latchmail::host::mailbox::{
-    Address, Attachment, AttachmentContent, Authentication, Change, ChangeList, ChangedFolder,
-    ChangedMessage, ChangesError, ConditionalError, CopiedMessage, DeletedMessage, Detail,
-    DetailWithBlobs, FlagAction, Folder, HeaderField, Hit, ImportedMessage, IndexState, Listing,
-    MailingList, Match, MessageDisposal, MessageHeader, MessageQuery, MessageVersion, MovedMessage,
-    Page, PageStart, Quota, QuotaUsage, RawMessage, RenamedFolder, Role, Search, SearchError,
-    SearchResult, Snippet, Spam, Summary, Thread, ThreadList, ThreadMessages, ThreadsError,
-    Verdict,
+    Address, Attachment, AttachmentContent, AttachmentLink, Authentication, Change, ChangeList,
+    ChangedFolder, ChangedMessage, ChangesError, ConditionalError, CopiedMessage, DeletedMessage,
+    Detail, DetailWithBlobs, FlagAction, Folder, HeaderField, Hit, ImportedMessage, IndexState,
+    Listing, MailingList, Match, MessageDisposal, MessageHeader, MessageQuery, MessageVersion,
+    MovedMessage, Page, PageStart, Quota, QuotaUsage, RawMessage, RenamedFolder, Role, Search,
+    SearchError, SearchResult, Snippet, Spam, Summary, Thread, ThreadList, ThreadMessages,
+    ThreadsError, Verdict,
 };
 
 /// A message to import.
@@ -135,6 +135,15 @@ pub trait Mailbox {
     /// Returns [`Error::NotFound`] if the message does not exist. Returns [`Error::TooLarge`] if
     /// the attachment is in the part of the message that the host does not read.
     fn get_attachment(&self, uid: u64, index: u32) -> Result<Option<AttachmentContent>, Error>;
+
+    /// Returns a URL with which a program downloads an attachment once, without another credential.
+    /// Returns `None` if the message exists but has no attachment with this index.
+    ///
+    /// # Errors
+    /// Returns [`Error::NotFound`] if the message does not exist. Returns [`Error::Denied`] for a
+    /// handler, and for a member of a shared mailbox.
+    fn create_attachment_link(&self, uid: u64, index: u32)
+    -> Result<Option<AttachmentLink>, Error>;
 
     /// Returns a page of the messages that match a query in their subject, participants, body or
     /// attachment names.
@@ -388,6 +397,14 @@ impl Mailbox for Host {
 
     fn get_attachment(&self, uid: u64, index: u32) -> Result<Option<AttachmentContent>, Error> {
         mailbox::get_attachment(uid, index)
+    }
+
+    fn create_attachment_link(
+        &self,
+        uid: u64,
+        index: u32,
+    ) -> Result<Option<AttachmentLink>, Error> {
+        mailbox::create_attachment_link(uid, index)
     }
 
     fn search_messages(&self, search: &Search) -> Result<SearchResult, SearchError> {

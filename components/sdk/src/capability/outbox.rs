@@ -4,7 +4,7 @@ use super::{Blob, Error, Host, Timestamp};
 use crate::bindings::latchmail::host::outbox;
 pub use crate::bindings::latchmail::host::outbox::{
     Draft, Entry as OutboxEntry, File, FileSource, Header, MessagePart, Original, SendError,
-    SendOptions, Sent, UploadedFile,
+    SendOptions, Sent, UploadLink, UploadedFile,
 };
 
 /// Sends mail as the caller. Needs the scope `mail:send`.
@@ -31,6 +31,13 @@ pub trait Outbox {
         content_type: &str,
         content: Blob,
     ) -> Result<UploadedFile, Error>;
+
+    /// Returns a URL with which a program uploads a file with this name once, without another
+    /// credential.
+    ///
+    /// # Errors
+    /// Returns [`Error::Denied`] for a handler, and for a member of a shared mailbox.
+    fn create_upload_link(&self, filename: &str) -> Result<UploadLink, Error>;
 
     /// Returns at most `limit` messages in the outbox: first those that wait, by their times, then
     /// the others, newest outcome first. Needs the scope `mail:read`.
@@ -73,6 +80,10 @@ impl Outbox for Host {
         content: Blob,
     ) -> Result<UploadedFile, Error> {
         outbox::upload(filename, content_type, content)
+    }
+
+    fn create_upload_link(&self, filename: &str) -> Result<UploadLink, Error> {
+        outbox::create_upload_link(filename)
     }
 
     fn list_entries(&self, limit: u32) -> Result<Vec<OutboxEntry>, Error> {

@@ -62,6 +62,8 @@ pub struct FakeHost {
     caller: RefCell<Identity>,
     /// Whether the caller is the caller of a handler.
     is_handler: Cell<bool>,
+    /// The actions that the policy of the caller's credential does not allow.
+    refused_actions: RefCell<Vec<String>>,
     accounts: RefCell<BTreeMap<String, Account>>,
     settings: RefCell<BTreeMap<String, String>>,
     lines: RefCell<Vec<(Level, String)>>,
@@ -85,6 +87,8 @@ struct Account {
     mail: mail::Mail,
     sent: Vec<(Rc<SentMessage>, Sent)>,
     sending_fault: Option<Error>,
+    /// Whether messages wait for the owner's approval.
+    holds_messages: bool,
     /// The deliveries of sent messages.
     deliveries: Vec<Delivery>,
     uploads: Vec<outbox::Upload>,
@@ -147,6 +151,7 @@ impl Default for FakeHost {
         let host = Self {
             caller: RefCell::new(identity(Kind::Anonymous, "", &[])),
             is_handler: Cell::new(false),
+            refused_actions: RefCell::default(),
             accounts: RefCell::default(),
             settings: RefCell::default(),
             lines: RefCell::default(),
@@ -364,6 +369,19 @@ pub fn use_handler(host: &FakeHost, scopes: &[Scope]) {
     host.is_handler.set(true);
 }
 
+/// Gives the caller's credential a policy that does not allow these actions. `wit/caller.wit` lists
+/// the actions.
+pub fn refuse_actions(host: &FakeHost, actions: &[&str]) {
+    *host.refused_actions.borrow_mut() = actions.iter().map(|one| (*one).into()).collect();
+}
+
+/// Gives the signed-in account's credential a policy with which messages wait for the owner's
+/// approval.
+#[track_caller]
+pub fn hold_messages(host: &FakeHost) {
+    host.with_account(|account| account.holds_messages = true);
+}
+
 /// The error message for a request with a token if a web session is required.
 pub(super) const SESSION_ONLY: &str =
     "This endpoint is only available to a signed-in session, not to API or OAuth tokens";
@@ -388,6 +406,18 @@ fn identity(kind: Kind, address: &str, scopes: &[Scope]) -> Identity {
 impl Caller for FakeHost {
     fn current(&self) -> Identity {
         self.caller.borrow().clone()
+    }
+
+    fn allows(&self, action: &str) -> bool {
+        let scope = match action {
+            "read" | "attachments" | "subscribe" => Scope::MailRead,
+            "flag" | "move" | "trash" | "folders" | "draft" => Scope::MailWrite,
+            "send" => Scope::MailSend,
+            "aliases" => Scope::AliasesWrite,
+            _ => return false,
+        };
+        let refused = self.refused_actions.borrow();
+        self.current().holds(scope) && !refused.iter().any(|one| one == action)
     }
 
     fn is_handler(&self) -> bool {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::api::problem;
+use http::HeaderValue;
 use latchmail_bindings::HostError;
 use latchmail_bindings::latchmail::host::types::{self, Error};
 use latchmail_core::caller::{Caller, Credential, Origin, SESSION_ONLY, Scope, missing};
@@ -50,6 +51,8 @@ pub struct Call {
     pub(crate) preview: Preview,
     /// Whether the request asks for a range of the content (RFC 9110, section 14.2).
     pub(crate) has_range: bool,
+    /// The header `Authorization` of the request. The module cannot read it.
+    pub(crate) authorization: Option<HeaderValue>,
     /// The recording of host calls, or the recording that is replayed.
     pub(crate) tape: Tape,
     /// The number of lines that the module has logged in this call.
@@ -96,6 +99,7 @@ impl Call {
             origin,
             preview: Preview::default(),
             has_range: false,
+            authorization: None,
             tape: Tape::default(),
             log_lines: 0,
             password_checks: 0,

@@ -2,7 +2,7 @@
 //! account id.
 
 use latchmail_bindings::latchmail::host::caller::{Host, Identity};
-use latchmail_core::caller::{Credential, Scope};
+use latchmail_core::caller::{Caller, Credential, Scope};
 use latchmail_shape::{API_TOKEN, APP_PASSWORD, OAUTH, SESSION};
 use secrecy::SecretString;
 
@@ -43,6 +43,12 @@ impl Host for Call {
         })
     }
 
+    async fn allows(&mut self, action: String) -> wasmtime::Result<bool> {
+        let _span = host_call("caller.allows");
+        let caller = self.caller.as_ref();
+        Ok(caller.is_some_and(|caller| allows(caller, &action)))
+    }
+
     async fn is_handler(&mut self) -> wasmtime::Result<bool> {
         let _span = host_call("caller.is-handler");
         let caller = self.caller.as_ref();
@@ -54,4 +60,17 @@ impl Host for Call {
         self.code = Some(SecretString::from(code));
         Ok(())
     }
+}
+
+/// Returns whether the scopes of the caller's credential allow an action. Returns `false` for an
+/// unknown action.
+fn allows(caller: &Caller, action: &str) -> bool {
+    let scope = match action {
+        "read" | "attachments" | "subscribe" => Scope::MailRead,
+        "flag" | "move" | "trash" | "folders" | "draft" => Scope::MailWrite,
+        "send" => Scope::MailSend,
+        "aliases" => Scope::AliasesWrite,
+        _ => return false,
+    };
+    caller.holds(scope)
 }

@@ -28,6 +28,7 @@ use self::found::{
 use super::call::Call;
 use super::convert::{mailbox_error, unknown};
 use super::host_call::host_call;
+use super::tickets::attachment_link;
 
 /// The maximum number of messages on one page.
 const MAX_PAGE_SIZE: u32 = 100;
@@ -140,6 +141,15 @@ impl Host for Call {
             version: content_version(&access.account, MessageNumber(uid)),
             content: self.table.push(content).map_err(HostError::trap)?,
         }))
+    }
+
+    async fn create_attachment_link(
+        &mut self,
+        uid: u64,
+        index: u32,
+    ) -> Result<Option<wit::AttachmentLink>, HostError<Error>> {
+        let _span = host_call("mailbox.create-attachment-link");
+        Ok(attachment_link(self, uid, index).await?)
     }
 
     async fn search_messages(

@@ -22,6 +22,7 @@ use wasmtime::component::Resource;
 use super::call::Call;
 use super::host_call::host_call;
 use super::policy::require_policy;
+use super::tickets::upload_link;
 
 /// The maximum total size of the attached files of one message, in bytes. A message with its
 /// attachments has the same maximum size.
@@ -103,6 +104,14 @@ impl Host for Call {
         let _span = host_call("outbox.upload");
         let blob = self.table.delete(content).map_err(HostError::trap)?;
         Ok(self.store_upload(filename, content_type, blob).await?)
+    }
+
+    async fn create_upload_link(
+        &mut self,
+        filename: String,
+    ) -> Result<wit::UploadLink, HostError<Error>> {
+        let _span = host_call("outbox.create-upload-link");
+        Ok(upload_link(self, &filename).await?)
     }
 }
 

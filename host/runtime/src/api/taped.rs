@@ -159,6 +159,7 @@ impl aliases::Host for Taped<'_> {
 impl caller::Host for Taped<'_> {
     functions! { caller, Plain;
         current() -> wasmtime::Result<caller::Identity>;
+        allows(action: String) -> wasmtime::Result<bool>;
         is_handler() -> wasmtime::Result<bool>;
         present_code(code: String) -> wasmtime::Result<()>;
     }
@@ -301,6 +302,10 @@ impl mailbox::Host for Taped<'_> {
             uids: Vec<u64>,
             if_version: Option<String>,
         ) -> Outcome<Vec<u64>, mailbox::ConditionalError>;
+        create_attachment_link(
+            uid: u64,
+            index: u32,
+        ) -> Outcome<Option<mailbox::AttachmentLink>>;
         get_version(uid: u64) -> Outcome<mailbox::MessageVersion>;
         trash_messages(
             uids: Vec<u64>,
@@ -368,6 +373,7 @@ impl outbox::Host for Taped<'_> {
             content_type: String,
             content: Resource<Blob>,
         ) -> Outcome<outbox::UploadedFile>;
+        create_upload_link(filename: String) -> Outcome<outbox::UploadLink>;
     }
 }
 

@@ -210,6 +210,10 @@ impl Module {
         let origin = request.origin();
         let mut call = self.new_call(request.caller.take(), origin);
         call.has_range = request.headers.contains_key(header::RANGE);
+        call.authorization = request.headers.get(header::AUTHORIZATION).cloned();
+        if let Some(authorization) = &mut call.authorization {
+            authorization.set_sensitive(true);
+        }
         if let Some(recording) = &recording {
             call.tape = recording.tape();
         }

@@ -6,12 +6,12 @@ use super::mail::{KeptImport, Mail, Stored, changed_message, settable};
 use super::message_changes::{change_if, versions};
 use super::{FakeHost, Need, changes};
 use crate::capability::{
-    Attachment, AttachmentContent, Blob, Change, ChangeList, ChangesError, ConditionalError,
-    CopiedMessage, Detail, DetailWithBlobs, Error, EventFilter, Events, FlagAction, Folder,
-    HeaderField, Hit, Import, ImportedMessage, IndexState, Listing, Mailbox, MessageDisposal,
-    MessageHeader, MessageQuery, MessageVersion, Page, Quota, RawMessage, Scope, Search,
-    SearchError, SearchResult, StreamError, Summary, ThreadList, ThreadMessages, ThreadsError,
-    Timestamp,
+    Attachment, AttachmentContent, AttachmentLink, Blob, Change, ChangeList, ChangesError,
+    ConditionalError, CopiedMessage, Detail, DetailWithBlobs, Error, EventFilter, Events,
+    FlagAction, Folder, HeaderField, Hit, Import, ImportedMessage, IndexState, Listing, Mailbox,
+    MessageDisposal, MessageHeader, MessageQuery, MessageVersion, Page, Quota, RawMessage, Scope,
+    Search, SearchError, SearchResult, StreamError, Summary, ThreadList, ThreadMessages,
+    ThreadsError, Timestamp,
 };
 use crate::testing::letter::Letter;
 use crate::testing::raw;
@@ -23,6 +23,8 @@ const MAX_UIDS: usize = 1000;
 const MAX_SUMMARIES: usize = 100;
 /// Maximum number of messages in full in one call.
 const MAX_DETAILS: usize = 20;
+/// The time after which the URL of an attachment or an upload expires, in milliseconds.
+pub(super) const LINK_LIFETIME: Timestamp = 300_000;
 /// Maximum number of messages on a page.
 const MAX_PAGE: u32 = 100;
 
@@ -200,6 +202,20 @@ impl Mailbox for FakeHost {
                     }))
             },
         )
+    }
+
+    fn create_attachment_link(
+        &self,
+        uid: u64,
+        index: u32,
+    ) -> Result<Option<AttachmentLink>, Error> {
+        let found = self.get_attachment(uid, index)?;
+        let path = format!("/api/v1/mail/messages/{uid}/attachments/{index}");
+        Ok(found.map(|found| AttachmentLink {
+            attachment: found.attachment,
+            url: format!("https://example.test{path}?ticket=lmu_fake"),
+            expires_at: self.now() + LINK_LIFETIME,
+        }))
     }
 
     fn search_messages(&self, search: &Search) -> Result<SearchResult, SearchError> {

@@ -5,10 +5,11 @@ use std::rc::Rc;
 
 use latchmail_shape::{MAX_HEADER_FIELDS, check_header_field, codes, is_repeatable};
 
+use super::mailbox::LINK_LIFETIME;
 use super::{Account, FakeHost, Need, missing};
 use crate::capability::{
     Blob, Caller, Draft, Error, File, FileSource, FlagAction, Original, Outbox, OutboxEntry, Scope,
-    SendError, SendOptions, Sent, Timestamp, UploadedFile,
+    SendError, SendOptions, Sent, Timestamp, UploadLink, UploadedFile,
 };
 use crate::testing::letter::Letter;
 
@@ -95,6 +96,18 @@ impl Account {
     }
 }
 
+/// Returns the result of a message that waits for the owner's approval.
+fn held() -> Sent {
+    Sent {
+        state: "held".into(),
+        entry: Some("hold1".into()),
+        send_at: None,
+        message_id: "<held@example.test>".into(),
+        saved_to: None,
+        replayed: false,
+    }
+}
+
 /// A sent message is stored in the folder `Sent` and in the list of [`FakeHost::sent`]. The message
 /// is not delivered.
 impl Outbox for FakeHost {
@@ -148,6 +161,17 @@ impl Outbox for FakeHost {
                 expires_at: uploaded.expires_at,
             });
             Ok(uploaded)
+        })
+    }
+
+    fn create_upload_link(&self, filename: &str) -> Result<UploadLink, Error> {
+        let expires_at = self.now() + LINK_LIFETIME;
+        self.allow(Need::Scope(Scope::MailSend), |_| {
+            let path = format!("/api/v1/mail/uploads?filename={filename}");
+            Ok(UploadLink {
+                url: format!("https://example.test{path}&ticket=lmu_fake"),
+                expires_at,
+            })
         })
     }
 
@@ -226,6 +250,9 @@ impl Account {
         check_reading(&draft, can_read)?;
         if let Some(error) = &self.sending_fault {
             return Err(error.clone().into());
+        }
+        if self.holds_messages {
+            return Ok(held());
         }
         let mut earlier = self
             .sent
