@@ -6,6 +6,7 @@
 
 pub mod aliases;
 pub mod changes;
+pub mod changing;
 pub mod composing;
 pub mod folders;
 pub mod importing;

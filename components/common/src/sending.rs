@@ -32,6 +32,8 @@ const MAX_NAME: usize = 255;
 const MAX_UNDO: u32 = 120;
 /// The maximum length of an `Idempotency-Key`, in bytes.
 const MAX_KEY: usize = 255;
+/// The state of a message that waits for the owner's approval.
+const HELD: &str = "held";
 
 /// A message to be sent.
 #[derive(Deserialize, ToSchema)]
@@ -154,16 +156,31 @@ pub struct ScheduledResult {
     pub send_at: String,
 }
 
+/// A message that waits for the approval of the mailbox's owner, because the policy of the
+/// credential does not allow it.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(example = json!({"holdId": "kq3x7mzv2hjw5t6nbd4ryuoa", "status": "pending"}))]
+pub struct HoldResult {
+    /// The id of the hold.
+    pub hold_id: String,
+    /// Always `pending`.
+    pub status: &'static str,
+}
+
 /// The result of sending a message.
 pub enum Delivery {
     /// The message was sent.
     Sent(SendResult),
     /// The message leaves later.
     Scheduled(ScheduledResult),
+    /// The message waits for the owner's approval.
+    Held(HoldResult),
 }
 
 impl Delivery {
-    /// Returns the response: 200 for a message that was sent, 202 for a message that leaves later.
+    /// Returns the response: 200 for a message that was sent, 202 for a message that leaves later
+    /// or that waits for the owner's approval.
     /// `replayed` states that an earlier request has sent or scheduled the message.
     ///
     /// # Errors
@@ -172,6 +189,7 @@ impl Delivery {
         let reply = match self {
             Self::Sent(sent) => Reply::json(sent)?,
             Self::Scheduled(scheduled) => Reply::with_status(202, scheduled)?,
+            Self::Held(held) => Reply::with_status(202, held)?,
         };
         Ok(if replayed {
             reply.with("idempotent-replayed", "true")
@@ -297,6 +315,10 @@ fn outcome_unknown() -> Failure {
 #[must_use]
 pub fn delivery(sent: Sent) -> (Delivery, bool) {
     let delivery = match (sent.entry, sent.send_at) {
+        (hold_id, _) if sent.state == HELD => Delivery::Held(HoldResult {
+            hold_id: hold_id.unwrap_or_default(),
+            status: "pending",
+        }),
         (Some(outbox_id), Some(send_at)) => Delivery::Scheduled(ScheduledResult {
             outbox_id,
             send_at: time::iso8601(send_at),

@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 
+use latchmail_common::changing::{bad_flags, bad_move, move_to, set_flags};
 use latchmail_common::reading;
 use latchmail_sdk::capability::{Caller, Mailbox};
 use latchmail_sdk::{Failure, Reply, Request, codes};
@@ -10,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use crate::change::{self, Action, FlagName, bad_flags, bad_move};
+use crate::change::{self, Action, FlagName};
 
 /// The maximum number of messages in a request.
 const MAX_MESSAGES: usize = 200;
@@ -100,7 +101,7 @@ pub(crate) fn bulk_flag(
     let uids = numbers(&body.uids)?;
     let flags = Vec::<String>::deserialize(body.flags).map_err(|_| bad_flags())?;
     let action = Action::deserialize(body.action).map_err(|_| bad_flags())?;
-    change::set_flags(host, None, &uids, &flags, action.into())?;
+    set_flags(host, None, &uids, &flags, action.into())?;
     counted(&uids)
 }
 
@@ -130,7 +131,7 @@ pub(crate) fn bulk_move(
     if !(body.folder.is_null() || body.folder.is_string()) {
         return Err(bad_move());
     }
-    change::move_to(host, None, &uids, destination)?;
+    move_to(host, None, &uids, destination)?;
     counted(&uids)
 }
 

@@ -1,10 +1,11 @@
 //! POST `…/messages/{uid}/flag`, POST `…/messages/{uid}/move` and DELETE `…/messages/{uid}`: change
 //! one message.
 
-use latchmail_common::reading::{self, NO_FOLDER, NO_MESSAGE};
+use latchmail_common::changing::{bad_flags, bad_move, move_to, require_found, set_flags};
+use latchmail_common::reading::{self, NO_MESSAGE};
 use latchmail_common::versions;
-use latchmail_sdk::capability::{Caller, ConditionalError, Error, FlagAction, Mailbox};
-use latchmail_sdk::{Failure, Reply, Request, codes};
+use latchmail_sdk::capability::{Caller, FlagAction, Mailbox};
+use latchmail_sdk::{Failure, Reply, Request};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
@@ -96,31 +97,6 @@ pub(crate) fn flag_message(
     done(&found)
 }
 
-/// Sets, removes or replaces flags. Returns the `uid`s of the messages that exist. The change
-/// depends on the header `If-Match` of `request`.
-pub(crate) fn set_flags(
-    host: &(impl Mailbox + Caller),
-    request: Option<&Request>,
-    uids: &[u64],
-    flags: &[String],
-    action: FlagAction,
-) -> Result<Vec<u64>, Failure> {
-    if flags.is_empty() && action != FlagAction::Replace {
-        return Err(bad_flags());
-    }
-    let changed = versions::if_match(request, |version| {
-        host.set_flags(uids, flags, action, version)
-    });
-    changed.map_err(|error| match error {
-        ConditionalError::Failed(Error::Invalid(_)) => bad_flags(),
-        other => versions::failure(other, NO_MESSAGE, host),
-    })
-}
-
-pub(crate) fn bad_flags() -> Failure {
-    Failure::bad_request(codes::INVALID_FLAG_DATA, "Invalid flag data")
-}
-
 /// Move a message
 ///
 /// Moves the message to another folder. The message keeps its `uid`.
@@ -149,26 +125,6 @@ pub(crate) fn move_message(
     let body: MoveRequest = request.json().map_err(|_| bad_move())?;
     let found = move_to(host, Some(request), &[uid], &body.destination)?;
     done(&found)
-}
-
-/// Moves messages. Returns the `uid`s of the messages that exist.
-pub(crate) fn move_to(
-    host: &(impl Mailbox + Caller),
-    request: Option<&Request>,
-    uids: &[u64],
-    destination: &str,
-) -> Result<Vec<u64>, Failure> {
-    if destination.is_empty() {
-        return Err(bad_move());
-    }
-    let moved = versions::if_match(request, |version| {
-        host.move_messages(uids, destination, version)
-    });
-    moved.map_err(|error| versions::failure(error, NO_FOLDER, host))
-}
-
-pub(crate) fn bad_move() -> Failure {
-    Failure::bad_request(codes::INVALID_MOVE_DATA, "Invalid move data")
 }
 
 /// Delete a message
@@ -211,18 +167,14 @@ pub(crate) fn delete(
 }
 
 pub(crate) fn done(found: &[u64]) -> Result<Reply, Failure> {
-    if found.is_empty() {
-        return Err(Failure::not_found(
-            codes::MESSAGE_NOT_FOUND,
-            "Message not found",
-        ));
-    }
+    require_found(found)?;
     Reply::success()
 }
 
 #[cfg(test)]
 mod tests {
-    use latchmail_sdk::capability::{MessageQuery, Page};
+    use latchmail_sdk::capability::{Error, MessageQuery, Page};
+    use latchmail_sdk::codes;
     use latchmail_sdk::testing::{FakeHost, Letter, json, request};
 
     use super::*;

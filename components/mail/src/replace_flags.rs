@@ -1,12 +1,13 @@
 //! PUT `…/messages/{uid}/flags`: replaces the flags of one message.
 
+use latchmail_common::changing::{bad_flags, set_flags};
 use latchmail_common::reading;
 use latchmail_sdk::capability::{Caller, FlagAction, Mailbox};
 use latchmail_sdk::{Failure, Reply, Request};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use crate::change::{FlagName, bad_flags, done, set_flags};
+use crate::change::{FlagName, done};
 
 /// All flags of a message.
 #[derive(Deserialize, ToSchema)]

@@ -1,8 +1,8 @@
 //! POST `…/messages/{uid}/trash` and `…/restore`, `…/messages/bulk/trash` and `…/bulk/restore`:
 //! move messages to Trash and back.
 
+use latchmail_common::changing::trash;
 use latchmail_common::reading::{self, NO_MESSAGE};
-use latchmail_common::versions;
 use latchmail_sdk::capability::{Caller, Error, Mailbox};
 use latchmail_sdk::{Failure, Reply, Request};
 use serde::Deserialize;
@@ -50,15 +50,6 @@ pub(crate) fn trash_message(
 ) -> Result<Reply, Failure> {
     let uid = reading::uid(request.path_number("uid"))?;
     done(&trash(host, Some(request), &[uid])?)
-}
-
-fn trash(
-    host: &(impl Mailbox + Caller),
-    request: Option<&Request>,
-    uids: &[u64],
-) -> Result<Vec<u64>, Failure> {
-    let moved = versions::if_match(request, |version| host.trash_messages(uids, version));
-    moved.map_err(|error| versions::failure(error, NO_MESSAGE, host))
 }
 
 /// Restore a message from Trash
