@@ -13,7 +13,7 @@ use crate::sending::{self, AttachmentForms, Delivery, MessageFields, SendAttachm
 
 /// A reply or a forward. All fields are optional. A field replaces the value that the service sets,
 /// except `text` and `html`, which are above the quotation.
-#[derive(Deserialize, ToSchema)]
+#[derive(Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(example = json!({"text": "Thank you, Friday is fine.", "locale": "en"}))]
 pub struct ComposeRequest {

@@ -17,7 +17,7 @@ use crate::message_ids::MessageIds;
 use crate::recipients::Recipients;
 
 pub(crate) use attachments::AttachmentForms;
-pub use attachments::{SendAttachment, Sources, is_media_type, is_name};
+pub use attachments::{FileReference, SendAttachment, Sources, is_media_type, is_name};
 pub use fields::MessageFields;
 
 /// The maximum number of recipients of a message in `to`, `cc` and `bcc` together.

@@ -145,6 +145,17 @@ pub(crate) fn check(request: &Request, method: &str, params: &Params) -> Result<
     }
 }
 
+/// Returns whether the client can ask the user to open a URL (elicitation in the mode `url`). Only
+/// the newest revision has the capabilities of the client in each request.
+pub(crate) fn opens_urls(revision: Revision, params: &Params) -> bool {
+    let elicitation = params
+        .get(META)
+        .and_then(|meta| meta.get(META_CAPABILITIES))
+        .and_then(|capabilities| capabilities.get("elicitation"));
+    let url = elicitation.and_then(|elicitation| elicitation.get("url"));
+    revision.is_stateless() && url.is_some_and(Value::is_object)
+}
+
 /// Decodes a header value. Only values of the form `=?base64?…?=` are encoded. Returns `None` if
 /// the base64 is invalid or if the decoded bytes are not UTF-8.
 fn decoded(value: &str) -> Option<String> {

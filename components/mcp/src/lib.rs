@@ -5,6 +5,7 @@
 //! response is one JSON document. The host sends events to the URLs of agents that subscribe. The
 //! host authenticates the caller. The caller's scopes determine the available tools.
 
+mod approval;
 mod cut;
 mod endpoint;
 mod events;
@@ -23,7 +24,9 @@ mod schema;
 mod tests;
 mod tools;
 
-use latchmail_sdk::capability::{Aliases, Caller, Config, Mailbox, Outbox, Subscriptions};
+use latchmail_sdk::capability::{
+    Aliases, Caller, Compose, Config, Drafts, Mailbox, Outbox, Subscriptions,
+};
 use latchmail_sdk::{Module, Route};
 use utoipa::OpenApi;
 
@@ -32,9 +35,15 @@ use utoipa::OpenApi;
 const MAX_BODY: u32 = 1024 * 1024;
 
 /// The host capabilities that the endpoint uses.
-pub trait Capabilities: Aliases + Caller + Config + Mailbox + Outbox + Subscriptions {}
+pub trait Capabilities:
+    Aliases + Caller + Compose + Config + Drafts + Mailbox + Outbox + Subscriptions
+{
+}
 
-impl<H: Aliases + Caller + Config + Mailbox + Outbox + Subscriptions> Capabilities for H {}
+impl<H: Aliases + Caller + Compose + Config + Drafts + Mailbox + Outbox + Subscriptions>
+    Capabilities for H
+{
+}
 
 #[derive(OpenApi)]
 #[openapi(

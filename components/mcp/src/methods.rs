@@ -6,12 +6,13 @@ use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
-use crate::Capabilities;
+use crate::approval::{self, Approval};
 use crate::events;
 use crate::outcome::CallToolResult;
 use crate::revision::{self, Revision};
 use crate::rpc::{MethodResult, Params, RpcError};
 use crate::tools::{self, ListedTool};
+use crate::{Capabilities, headers};
 
 /// The version of the endpoint.
 const VERSION: &str = "1.0.0";
@@ -67,11 +68,13 @@ pub(crate) fn serve(
         ("events/subscribe", _) => complete(host, revision, events::subscribe(host, params)?),
         ("events/unsubscribe", _) => complete(host, revision, events::unsubscribe(host, params)?),
         ("tools/list", _) => complete(host, revision, list_tools(host, revision, params)?),
-        ("tools/call", _) => {
-            let result = call_tool(host, revision, params)?;
-            converted_bytes = result.converted_bytes;
-            complete(host, revision, result)
-        }
+        ("tools/call", _) => match call_tool(host, revision, params)? {
+            Called::Complete(result) => {
+                converted_bytes = result.converted_bytes;
+                complete(host, revision, result)
+            }
+            Called::NeedsApproval(approval) => of_type(host, revision, "input_required", approval),
+        },
         (_, stateless) => Err(RpcError::no_method(stateless)),
     };
     Ok(MethodResult {
@@ -85,9 +88,18 @@ fn complete(
     revision: Revision,
     result: impl Serialize,
 ) -> Result<Box<RawValue>, RpcError> {
+    of_type(host, revision, "complete", result)
+}
+
+fn of_type(
+    host: &impl Config,
+    revision: Revision,
+    result_type: &'static str,
+    result: impl Serialize,
+) -> Result<Box<RawValue>, RpcError> {
     let stateless = revision.is_stateless();
     let complete = Complete {
-        result_type: stateless.then_some("complete"),
+        result_type: stateless.then_some(result_type),
         result,
         meta: stateless.then(|| json!({ "io.modelcontextprotocol/serverInfo": server_info(host) })),
     };
@@ -135,7 +147,7 @@ fn list_tools(
     Ok(ListToolsResult {
         tools: tools::all(host)
             .into_iter()
-            .filter(|tool| caller.holds(tool.scope))
+            .filter(|tool| tool.is_offered(host) && tool.is_allowed(host, &caller))
             .map(|tool| tool.listed(revision.has_structure()))
             .collect(),
         ttl_ms: stateless.then_some(CACHE_TTL),
@@ -143,16 +155,24 @@ fn list_tools(
     })
 }
 
+/// The result of a call of a tool.
+enum Called {
+    Complete(Box<CallToolResult>),
+    /// The client asks the user to open the page on which the user approves the message.
+    NeedsApproval(Approval),
+}
+
 fn call_tool(
     host: &impl Capabilities,
     revision: Revision,
     params: &Params,
-) -> Result<CallToolResult, RpcError> {
+) -> Result<Called, RpcError> {
     let name = params.get("name").and_then(Value::as_str);
     let name = name.ok_or_else(|| RpcError::invalid_params("name must be a string"))?;
     let caller = host.current();
     let tool = tools::all(host)
         .into_iter()
+        .filter(|tool| tool.is_offered(host))
         .find(|tool| tool.name == name && (caller.holds(tool.scope) || tool.exists(host)))
         .ok_or_else(|| {
             let name: String = name.chars().take(128).collect();
@@ -166,6 +186,24 @@ fn call_tool(
         Some(object @ Value::Object(_)) => object.to_string(),
         Some(_) => return Err(RpcError::invalid_params("arguments must be an object")),
     };
+    let structured = revision.has_structure();
+    let complete = |result| Ok(Called::Complete(Box::new(result)));
+    // A repeated call after the question must not send the message again.
+    if revision.is_stateless()
+        && let Some(hold) = approval::asked_about(params)
+    {
+        return complete(CallToolResult::new(
+            approval::waiting(host, hold),
+            structured,
+        ));
+    }
     let outcome = (tool.call)(host, arguments.as_bytes());
-    Ok(CallToolResult::new(outcome, revision.has_structure()))
+    let result = CallToolResult::new(outcome, structured);
+    if headers::opens_urls(revision, params)
+        && let Some(hold) = &result.hold
+        && let Some(approval) = Approval::of(host, hold)
+    {
+        return Ok(Called::NeedsApproval(approval));
+    }
+    complete(result)
 }

@@ -2,6 +2,7 @@
 
 mod client;
 mod events;
+mod full;
 mod handshake;
 mod hostile;
 mod http;

@@ -2,24 +2,40 @@
 
 mod bounds;
 mod create_alias;
+mod create_draft;
+mod create_folder;
+mod create_upload;
+mod draft;
+mod flag;
+mod get_attachment;
 mod get_message;
+mod get_thread;
 mod integer;
 mod list_aliases;
 mod list_folders;
 mod list_messages;
+mod list_threads;
+mod move_message;
 mod paging;
+mod reply;
 mod search_messages;
+mod send_draft;
 mod send_message;
+mod sent_message;
 mod summaries;
+mod trash;
+mod update_draft;
 
-use latchmail_sdk::Failure;
-use latchmail_sdk::capability::{Config, Scope};
+use latchmail_common::changing;
+use latchmail_sdk::capability::{Identity, Scope};
+use latchmail_sdk::{Failure, Succeeded};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::Capabilities;
 use crate::outcome::Outcome;
+pub(crate) use sent_message::{SentMessage, approval_url};
 
 /// A tool.
 pub(crate) struct Tool<H> {
@@ -30,6 +46,10 @@ pub(crate) struct Tool<H> {
     description: &'static str,
     /// The required scope. The list of tools contains the tool only for callers with this scope.
     pub(crate) scope: Scope,
+    /// The action of `caller.allows` that the tool performs. `None` if only the scope matters.
+    action: Option<&'static str>,
+    /// Whether the tool exists only if the operator offers all tools.
+    full: bool,
     hints: Hints,
     input: fn() -> Value,
     output: fn() -> Value,
@@ -47,12 +67,16 @@ enum Hints {
     ReadsMail,
     /// The tool adds something to the account.
     Adds,
+    /// The tool changes something that another call can change back.
+    Changes,
+    /// The tool replaces something.
+    Replaces,
     /// The tool has an effect that cannot be undone.
     Sends,
 }
 
 /// Returns all tools, always in this order.
-pub(crate) fn all<H: Capabilities>(_: &H) -> [Tool<H>; 7] {
+pub(crate) fn all<H: Capabilities>(_: &H) -> [Tool<H>; 19] {
     [
         list_folders::tool(),
         list_messages::tool(),
@@ -61,6 +85,18 @@ pub(crate) fn all<H: Capabilities>(_: &H) -> [Tool<H>; 7] {
         list_aliases::tool(),
         create_alias::tool(),
         send_message::tool(),
+        list_threads::tool(),
+        get_thread::tool(),
+        get_attachment::tool(),
+        create_upload::tool(),
+        create_draft::tool(),
+        update_draft::tool(),
+        send_draft::tool(),
+        reply::tool(),
+        flag::tool(),
+        move_message::tool(),
+        trash::tool(),
+        create_folder::tool(),
     ]
 }
 
@@ -77,7 +113,18 @@ pub(crate) struct ListedTool {
     annotations: Value,
 }
 
-impl<H: Config> Tool<H> {
+impl<H: Capabilities> Tool<H> {
+    /// Returns whether the operator offers the tool.
+    pub(crate) fn is_offered(&self, host: &H) -> bool {
+        !self.full || host.get("tools").as_deref() == Some("full")
+    }
+
+    /// Returns whether the scopes and the policy of the caller's credential allow the tool.
+    pub(crate) fn is_allowed(&self, host: &H, caller: &Identity) -> bool {
+        let allows = |action| host.allows(action);
+        caller.holds(self.scope) && self.action.is_none_or(allows)
+    }
+
     /// Returns whether a token can have the scope of the tool. For the tool that sends mail,
     /// returns `false` unless the operator allows agents to send.
     pub(crate) fn exists(&self, host: &H) -> bool {
@@ -106,6 +153,8 @@ impl Hints {
             Self::ReadsOwn => (true, false, true, false),
             Self::ReadsMail => (true, false, true, true),
             Self::Adds => (false, false, false, false),
+            Self::Changes => (false, false, true, false),
+            Self::Replaces => (false, true, true, false),
             Self::Sends => (false, true, false, true),
         };
         json!({
@@ -124,6 +173,15 @@ impl Hints {
 /// Returns 400 if an argument is invalid. The error message contains the name of the argument.
 fn parse<T: DeserializeOwned>(json: &[u8]) -> Result<T, Failure> {
     latchmail_shape::read(json).map_err(Failure::from)
+}
+
+/// Returns the result of a change of a message.
+///
+/// # Errors
+/// Returns 404 if the change found no message.
+fn success(found: &[u64]) -> Result<Outcome, Failure> {
+    changing::require_found(found)?;
+    Outcome::trusted(&Succeeded { success: true })
 }
 
 /// Returns the requested folder, or the inbox if the call requests no folder.

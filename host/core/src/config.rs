@@ -70,7 +70,7 @@ use self::keys::Keys;
 pub use self::limits::Limits;
 pub use self::listen::Listen;
 pub use self::log::{Log, LogFormat};
-pub use self::mcp::Mcp;
+pub use self::mcp::{AgentTools, Mcp};
 pub use self::metrics::Metrics;
 pub use self::modules::{Breaker, Module, ModuleSettings};
 pub use self::oauth::{Introspection, OAuth};
@@ -374,9 +374,10 @@ impl Config {
         }
     }
 
-    /// Returns the sections of all modules. The section of the module `mcp` also contains three
-    /// settings of the service: the name, the allowed web origins, and whether agents are allowed
-    /// to send mail. A value that the operator set in the section of `mcp` takes precedence.
+    /// Returns the sections of all modules. The section of the module `mcp` also contains settings
+    /// of the service: the name, the URL, the allowed web origins, whether agents are allowed to
+    /// send mail, and which tools they have. A value that the operator set in the section of `mcp`
+    /// takes precedence.
     #[must_use]
     pub fn modules_with_service_settings(&self) -> BTreeMap<String, Module> {
         let mut modules = self.modules.clone();
@@ -386,6 +387,8 @@ impl Config {
             ("service_name", self.service_name.clone()),
             ("origins", origins.join(" ")),
             ("send_tool", self.mcp.send_tool.to_string()),
+            ("tools", self.mcp.tools.name().into()),
+            ("base_url", self.base_url()),
         ];
         if let Some(module) = modules.get_mut(AGENTS_MODULE) {
             for (key, value) in settings {

@@ -34,6 +34,43 @@ pub struct SendAttachment {
     inline: Option<bool>,
 }
 
+/// A file that the service has: an upload, an attachment of a message, or a complete message.
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct FileReference {
+    /// The id of an upload.
+    #[schema(nullable = false)]
+    pub upload_id: Option<String>,
+    /// The `uid` of a message.
+    #[schema(nullable = false, minimum = 1)]
+    pub uid: Option<u64>,
+    /// The index of an attachment of the message. Without an index, the complete message is
+    /// attached.
+    #[schema(nullable = false)]
+    pub index: Option<u32>,
+    /// The file name. The default is the name of the file.
+    #[schema(nullable = false, max_length = 255)]
+    pub filename: Option<String>,
+    /// The media type without parameters. The default is the media type of the file.
+    #[schema(nullable = false)]
+    pub content_type: Option<String>,
+}
+
+impl From<FileReference> for SendAttachment {
+    fn from(file: FileReference) -> Self {
+        Self {
+            filename: file.filename,
+            content_type: file.content_type,
+            content: None,
+            upload_id: file.upload_id,
+            uid: file.uid,
+            index: file.index,
+            content_id: None,
+            inline: None,
+        }
+    }
+}
+
 /// An attached file: its content, an upload, an attachment of a message, or a complete message.
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "used only for the API description")]

@@ -82,7 +82,10 @@ pub(super) fn call(service: &Service, tool: &str, arguments: Value) -> (Value, S
     let result = result(&rpc(service, "2026-07-28", "tools/call", params));
     assert_eq!(result["isError"], false, "{result}");
     let text = result["content"][0]["text"].as_str().unwrap().to_owned();
-    assert_eq!(result["content"].as_array().unwrap().len(), 1);
+    let others = result["content"].as_array().unwrap().iter().skip(1);
+    for other in others {
+        assert_eq!(other["type"], "resource_link");
+    }
     (result["structuredContent"].clone(), text)
 }
 

@@ -45,6 +45,7 @@ fn mismatch(value: &Value, schema: &Value) -> Option<String> {
 #[test]
 fn every_result_matches_the_output_schema_of_its_tool() {
     let service = endpoint();
+    service.host.set("tools", "full");
     service.host.use_grant(&scope::ALL.map(|(scope, _)| scope));
     let letter = Letter::from("Grace <grace@example.org>")
         .to("ada@example.test")
@@ -71,6 +72,18 @@ fn every_result_matches_the_output_schema_of_its_tool() {
             "send_message",
             json!({ "to": "grace@example.org", "subject": "x" }),
         ),
+        ("list_threads", json!({})),
+        ("get_attachment", json!({ "uid": 1, "index": 0 })),
+        ("create_upload", json!({ "filename": "a b.csv" })),
+        (
+            "create_draft",
+            json!({ "mode": "replyAll", "uid": 1, "text": "Yes" }),
+        ),
+        ("reply", json!({ "uid": 1, "text": "Yes" })),
+        ("flag", json!({ "uid": 1, "flags": ["a"], "action": "add" })),
+        ("move", json!({ "uid": 1, "destination": "Archive" })),
+        ("trash", json!({ "uid": 1 })),
+        ("create_folder", json!({ "path": "New" })),
     ] {
         let mut tools = listed["tools"].as_array().unwrap().iter();
         let promised = tools.find(|one| one["name"] == tool).unwrap();

@@ -1,6 +1,8 @@
 //! Limits the size of a message's fields in a result, except `text` and `html`. For example, a
 //! message can have a thousand recipients. Warnings list the shortened fields.
 
+use latchmail_common::sending::drafts::DraftContent;
+use latchmail_common::threads::Thread;
 use latchmail_common::{Address, Detail, Headline, NewText, Snippet, Summary};
 
 use crate::cut;
@@ -58,8 +60,7 @@ impl Bounds {
         }
         self.list("attachments", &mut detail.attachments, MAX_ATTACHMENTS);
         for attachment in &mut detail.attachments {
-            self.text("file names", &mut attachment.filename, MAX_NAME);
-            self.text("contentType", &mut attachment.content_type, MAX_NAME);
+            self.file(&mut attachment.filename, &mut attachment.content_type);
         }
         if let NewText::Value(Some(text)) = &mut detail.new_text {
             let piece = cut::piece(std::mem::take(text), 0);
@@ -69,6 +70,60 @@ impl Bounds {
         if !self.cut.is_empty() {
             detail.truncated = Some(true);
         }
+    }
+
+    /// Limits the fields of a thread, except those of its newest message.
+    pub(super) fn thread(&mut self, thread: &mut Thread) {
+        self.text("subject", &mut thread.subject, MAX_LINE);
+        self.addresses("participants", &mut thread.participants);
+    }
+
+    /// Limits the name and the media type of a file.
+    pub(super) fn file(&mut self, filename: &mut String, content_type: &mut String) {
+        self.text("file names", filename, MAX_NAME);
+        self.text("contentType", content_type, MAX_NAME);
+    }
+
+    /// Limits all fields of a draft, and removes its header fields.
+    pub(super) fn draft(&mut self, draft: &mut DraftContent) {
+        let lists = [
+            ("to", &mut draft.to),
+            ("cc", &mut draft.cc),
+            ("bcc", &mut draft.bcc),
+            ("replyTo", &mut draft.reply_to),
+        ];
+        for (part, list) in lists {
+            self.list(part, list, MAX_ADDRESSES);
+            for one in list {
+                self.text(part, one, MAX_NAME + MAX_ADDRESS);
+            }
+        }
+        for (part, text) in [
+            ("from", &mut draft.from),
+            ("from", &mut draft.from_name),
+            ("inReplyTo", &mut draft.in_reply_to),
+        ] {
+            if let Some(text) = text {
+                self.text(part, text, MAX_LINE);
+            }
+        }
+        self.text("subject", &mut draft.subject, MAX_LINE);
+        let early = draft.references.len().saturating_sub(MAX_REFERENCES);
+        draft.references.drain(..early);
+        self.note("references", early > 0);
+        for id in &mut draft.references {
+            self.text("references", id, MAX_LINE);
+        }
+        self.note("headers", !draft.headers.is_empty());
+        draft.headers.clear();
+        self.list("attachments", &mut draft.attachments, MAX_ATTACHMENTS);
+        for attachment in &mut draft.attachments {
+            self.file(&mut attachment.filename, &mut attachment.content_type);
+            if let Some(id) = &mut attachment.content_id {
+                self.text("contentId", id, MAX_NAME);
+            }
+        }
+        draft.truncated |= !self.cut.is_empty();
     }
 
     /// Returns a warning with the names of the shortened fields, or `None` if no field was

@@ -35,6 +35,8 @@ pub(super) fn tool<H: Capabilities>() -> Tool<H> {
         description: "Creates an additional address of the mailbox and returns it. Without a name, the address is random and cannot be guessed. \
 This changes the account: do it only if the user asked for it.",
         scope: Scope::AliasesWrite,
+        action: Some("aliases"),
+        full: false,
         hints: Hints::Adds,
         input: schema::of::<Arguments>,
         output: schema::of::<CreatedAlias>,

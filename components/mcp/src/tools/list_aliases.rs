@@ -30,6 +30,8 @@ pub(super) fn tool<H: Capabilities>() -> Tool<H> {
         title: "List aliases",
         description: "Lists the mailbox's own address (mailbox) and its aliases, which also deliver to it. active is true if the alias is enabled.",
         scope: Scope::AliasesRead,
+        action: None,
+        full: false,
         hints: Hints::ReadsOwn,
         input: schema::of::<Arguments>,
         output: schema::of::<Addresses>,

@@ -22,6 +22,8 @@ pub(super) fn tool<H: Capabilities>() -> Tool<H> {
         description: "Lists all folders of the mailbox with the number of messages (messages) and of unread messages (unseen). \
 Other tools name a folder by its path.",
         scope: Scope::MailRead,
+        action: Some("read"),
+        full: false,
         hints: Hints::ReadsOwn,
         input: schema::of::<Arguments>,
         output: schema::of::<FolderList>,

@@ -1,5 +1,6 @@
 //! Limits the fields of the messages in a list, and reports suspicious text.
 
+use latchmail_common::threads::Thread;
 use latchmail_common::{Address, FoundMessage, Summary};
 
 use super::bounds::Bounds;
@@ -28,6 +29,24 @@ pub(super) fn bounded_hits(messages: &mut [FoundMessage]) -> Vec<String> {
         warnings(&hit.summary, &bounds, &invisible_characters)
     };
     messages.iter_mut().flat_map(warnings).collect()
+}
+
+/// Limits the fields of each thread. Returns warnings about shortened fields and invisible
+/// characters.
+pub(super) fn bounded_threads(threads: &mut [Thread]) -> Vec<String> {
+    let warnings = |thread: &mut Thread| {
+        let mut bounds = bounded_summary(&mut thread.newest.summary);
+        bounds.thread(thread);
+        let mut invisible_characters = invisible_characters(&thread.newest.summary);
+        invisible_characters.scan("subject", &thread.subject);
+        names(
+            &mut invisible_characters,
+            "participants",
+            &thread.participants,
+        );
+        warnings(&thread.newest.summary, &bounds, &invisible_characters)
+    };
+    threads.iter_mut().flat_map(warnings).collect()
 }
 
 fn bounded_summary(summary: &mut Summary) -> Bounds {

@@ -4,7 +4,11 @@
     reason = "the functions for the generated bindings are unsafe"
 )]
 
+use super::Error;
 use crate::bindings::handles::blobs;
+
+/// The maximum number of bytes that one call of the host returns.
+const MAX_READ: u32 = 65_536;
 
 /// Bytes that stay in the host, so that they use no memory of the sandbox. A module can use a blob
 /// as the body of a response or as an attached file.
@@ -32,6 +36,25 @@ impl Blob {
         match self {
             Self::Host(blob) => blob.size(),
             Self::Bytes(bytes) => bytes.len() as u64,
+        }
+    }
+
+    /// Copies all bytes into the memory of the sandbox.
+    ///
+    /// # Errors
+    /// Returns the error of the host if the bytes cannot be read.
+    pub fn read_all(&self) -> Result<Vec<u8>, Error> {
+        let blob = match self {
+            Self::Host(blob) => blob,
+            Self::Bytes(bytes) => return Ok(bytes.clone()),
+        };
+        let mut all = Vec::new();
+        loop {
+            let read = blob.read(all.len() as u64, MAX_READ)?;
+            if read.is_empty() {
+                return Ok(all);
+            }
+            all.extend_from_slice(&read);
         }
     }
 

@@ -62,7 +62,15 @@ pub const BUILT_IN: [BuiltInModule; 7] = [
     },
     BuiltInModule {
         name: "mcp",
-        grants: &["caller", "mailbox", "aliases", "outbox", "subscriptions"],
+        grants: &[
+            "caller",
+            "mailbox",
+            "aliases",
+            "outbox",
+            "compose",
+            "drafts",
+            "subscriptions",
+        ],
         paths: &["/mcp"],
     },
 ];

@@ -198,6 +198,8 @@ fn the_agents_module_gets_settings_of_the_service_unless_it_has_its_own() {
     assert_eq!(settings["service_name"], "Own");
     assert_eq!(settings["origins"], "http://127.0.0.1:8080");
     assert_eq!(settings["send_tool"], "true");
+    assert_eq!(settings["tools"], "standard");
+    assert_eq!(settings["base_url"], "http://127.0.0.1:8080");
 }
 
 #[test]
