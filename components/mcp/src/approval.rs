@@ -4,7 +4,7 @@
 //! owner can, on the page. Without this capability, the result contains the URL of the page.
 
 use latchmail_sdk::Failure;
-use latchmail_sdk::capability::Config;
+use latchmail_sdk::capability::{Config, Outbox};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -28,7 +28,7 @@ pub(crate) struct Approval {
 impl Approval {
     /// Returns the question about a hold. Returns `None` if the URL of the page is unknown.
     pub(crate) fn of(host: &impl Config, hold: &str) -> Option<Self> {
-        let url = approval_url(host)?;
+        let url = approval_url(host, hold)?;
         Some(Self {
             input_requests: json!({
                 "approval": {
@@ -55,10 +55,15 @@ pub(crate) fn asked_about(params: &Params) -> Option<&str> {
     is_id.then_some(id)
 }
 
-/// Returns the result for a message whose owner decides on the page.
+/// Returns the result for a message whose owner decides, or has decided, on the page. If the
+/// message is not found in the outbox, the result is that of a message that waits.
 ///
 /// # Errors
 /// Returns 500 if the result cannot be serialized as JSON.
-pub(crate) fn waiting(host: &impl Config, hold: &str) -> Result<Outcome, Failure> {
-    Outcome::trusted(&SentMessage::held(host, hold))
+pub(crate) fn after_question(
+    host: &(impl Config + Outbox),
+    hold: &str,
+) -> Result<Outcome, Failure> {
+    let entry = host.get_entry(hold).ok();
+    Outcome::trusted(&SentMessage::after_question(host, hold, entry))
 }

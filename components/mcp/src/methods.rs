@@ -193,7 +193,7 @@ fn call_tool(
         && let Some(hold) = approval::asked_about(params)
     {
         return complete(CallToolResult::new(
-            approval::waiting(host, hold),
+            approval::after_question(host, hold),
             structured,
         ));
     }

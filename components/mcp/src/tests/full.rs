@@ -1,5 +1,5 @@
-//! The tools that exist only if the operator offers all tools: threads, attachments, drafts, replies
-//! and changes of messages.
+//! The tools that exist only if the operator offers all tools: threads, attachments, drafts,
+//! replies and changes of messages.
 
 use latchmail_sdk::capability::{Mailbox as _, Scope};
 use latchmail_sdk::testing::{Letter, Service, hold_messages, refuse_actions};
@@ -247,7 +247,7 @@ fn a_held_message_waits_for_the_owner_and_the_client_cannot_approve_it() {
     let (held, _) = call(&service, "send_message", arguments);
     let expected = json!({
         "holdId": "hold1", "status": "pending",
-        "approvalUrl": "https://mail.example.test/account/holds",
+        "approvalUrl": "https://mail.example.test/account/holds/hold1",
     });
     assert_eq!(held, expected);
     let asked = send(&service, None);

@@ -3,13 +3,13 @@
 
 use latchmail_common::sending::Delivery;
 use latchmail_sdk::Failure;
-use latchmail_sdk::capability::Config;
+use latchmail_sdk::capability::{Config, OutboxEntry};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::outcome::Outcome;
 
-/// The page on which the owner approves held messages, below the URL of the service.
+/// The folder of the pages on which the owner approves messages, below the URL of the service.
 const APPROVAL_PAGE: &str = "/account/holds";
 
 /// A message that was sent, or that waits for approval.
@@ -29,7 +29,8 @@ pub(crate) struct SentMessage {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     hold_id: Option<String>,
-    /// `pending`, if the message waits for approval.
+    /// `pending` if the message waits for approval, otherwise `approved` or `rejected`. Absent for
+    /// a message that needed no approval.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     status: Option<&'static str>,
@@ -45,17 +46,42 @@ impl SentMessage {
         Self {
             hold_id: Some(hold_id.to_owned()),
             status: Some("pending"),
-            approval_url: approval_url(host),
+            approval_url: approval_url(host, hold_id),
             ..Self::default()
+        }
+    }
+
+    /// Returns the result for a message after the question to the owner. `entry` is the message in
+    /// the outbox, if it was found.
+    pub(crate) fn after_question(
+        host: &impl Config,
+        hold_id: &str,
+        entry: Option<OutboxEntry>,
+    ) -> Self {
+        let held = Self::held(host, hold_id);
+        let Some(entry) = entry else {
+            return held;
+        };
+        match entry.state.as_str() {
+            "held" => held,
+            "scheduled" | "sending" | "sent" | "unknown" => Self {
+                message_id: Some(entry.message_id),
+                status: Some("approved"),
+                ..held
+            },
+            _ => Self {
+                status: Some("rejected"),
+                ..held
+            },
         }
     }
 }
 
-/// Returns the page on which the owner approves messages. Returns `None` if the module does not
+/// Returns the page on which the owner approves a message. Returns `None` if the module does not
 /// know the URL of the service.
-pub(crate) fn approval_url(host: &impl Config) -> Option<String> {
+pub(crate) fn approval_url(host: &impl Config, hold_id: &str) -> Option<String> {
     let base = host.get("base_url").filter(|base| !base.is_empty())?;
-    Some(format!("{base}{APPROVAL_PAGE}"))
+    Some(format!("{base}{APPROVAL_PAGE}/{hold_id}"))
 }
 
 /// Converts the result of sending a message.
