@@ -107,5 +107,5 @@ pub use service::{DOMAIN, Service, Setup};
 pub use settings::{load_problem, start_error};
 pub use several_hosts::{Host, PUBLIC_LIMIT, SeveralHosts};
 pub use site::Site;
-pub use variant::{Actor, Planted, Variant};
+pub use variant::{Actor, Planted, Puppet, Variant};
 pub use wait::{TEST_TIMEOUT, wait_until};

@@ -11,8 +11,10 @@ use tokio::time::timeout;
 
 use crate::TEST_TIMEOUT;
 
-/// The script that uses the SDK.
+/// The script that uses the SDK in TypeScript.
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/agent.mjs");
+/// The script that uses the SDK in Python.
+const PYTHON_SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/agent.py");
 
 /// A client of the SDK. Its process ends when it is dropped.
 #[derive(Debug)]
@@ -27,10 +29,25 @@ impl Sdk {
     /// the newest revision of the protocol.
     pub fn start(major: &str, endpoint: &str) -> Self {
         let tools = tools_folder();
-        let mut process = Command::new(tools.join("guests/bin/node"))
+        let mut command = Command::new(tools.join("guests/bin/node"));
+        command
             .arg(SCRIPT)
             .args([tools.join("agent").as_os_str(), major.as_ref()])
-            .arg(endpoint)
+            .arg(endpoint);
+        Self::spawn(command)
+    }
+
+    /// Starts a client of the SDK in Python. It signs in nowhere, so the endpoint must add a token
+    /// ([`crate::TokenProxy`]). It can open URLs: it prints the URL that it is asked to show.
+    pub fn start_python(endpoint: &str) -> Self {
+        let python = tools_folder().join("agent/python/bin/python");
+        let mut command = Command::new(python);
+        command.arg(PYTHON_SCRIPT).arg(endpoint);
+        Self::spawn(command)
+    }
+
+    fn spawn(mut command: Command) -> Self {
+        let mut process = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .kill_on_drop(true)

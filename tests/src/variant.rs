@@ -1,5 +1,6 @@
 //! Versions of modules, created by overwriting fields in the data of a compiled component
-//! (`tests/fixtures/variant`, `tests/fixtures/actor`, `tests/fixtures/planted`).
+//! (`tests/fixtures/variant`, `tests/fixtures/actor`, `tests/fixtures/planted`,
+//! `tests/fixtures/scenarios`).
 
 use std::path::Path;
 
@@ -101,6 +102,20 @@ impl Planted<'_> {
     pub fn component(&self) -> Vec<u8> {
         let file = fixtures().join("fixture_planted.wasm");
         overwritten(&file, &[("@does=[", self.0)])
+    }
+}
+
+/// A module with the name `mcp` or `mail` in place of the built-in module. It imports every
+/// interface and performs any call of the contract (`tests/fixtures/scenarios`). `POST /mcp` and
+/// `POST /api/v1/mail/puppet` take `{"call": …, "with": …}`.
+#[derive(Clone, Copy, Debug)]
+pub struct Puppet<'a>(pub &'a str);
+
+impl Puppet<'_> {
+    /// Returns the compiled component with this name.
+    pub fn component(&self) -> Vec<u8> {
+        let file = fixtures().join("fixture_scenarios.wasm");
+        overwritten(&file, &[("@name=[", self.0)])
     }
 }
 

@@ -35,7 +35,6 @@ impl Approval {
                     "method": "elicitation/create",
                     "params": {
                         "mode": "url",
-                        "elicitationId": hold,
                         "url": url,
                         "message": "This message needs your approval. Open the page to approve or reject it.",
                     },

@@ -8,5 +8,8 @@ mod oauth_pages;
 mod oauth_pages_attacks;
 mod oauth_pages_modules;
 mod oauth_pages_redirects;
+mod obedient;
+mod official_clients;
+mod one_use_urls;
 mod policies;
 mod tools;
