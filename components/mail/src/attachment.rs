@@ -17,7 +17,8 @@ struct File(Vec<u8>);
 ///
 /// Returns the decoded bytes of the attachment with this index in the message's `attachments`. The
 /// media type of the response is always `application/octet-stream`. The header
-/// `Content-Disposition` contains the file name.
+/// `Content-Disposition` contains the file name. A URL that an agent gets from `get_attachment` has
+/// the query parameter `ticket`, which takes the place of a credential for one request.
 #[utoipa::path(
     get,
     path = "/api/v1/mail/messages/{uid}/attachments/{index}",

@@ -33,7 +33,9 @@ pub(crate) struct Upload {
 /// Upload a file
 ///
 /// Stores a file, which can be attached to any number of messages for one hour. A file has at most
-/// 25 MB, and all files of an account together have at most 100 MB.
+/// 25 MB, and all files of an account together have at most 100 MB. A URL that an agent gets from
+/// `create_upload` has the query parameter `ticket`, which takes the place of a credential for one
+/// request.
 #[utoipa::path(
     post,
     path = "/api/v1/mail/uploads",
