@@ -411,7 +411,7 @@ impl Caller for FakeHost {
     fn allows(&self, action: &str) -> bool {
         let scope = match action {
             "read" | "attachments" | "subscribe" => Scope::MailRead,
-            "flag" | "move" | "trash" | "folders" | "draft" => Scope::MailWrite,
+            "flag" | "move" | "trash" | "folders" | "draft" | "filters" => Scope::MailWrite,
             "send" => Scope::MailSend,
             "aliases" => Scope::AliasesWrite,
             _ => return false,

@@ -3,6 +3,7 @@
 
 use latchmail_bindings::latchmail::host::caller::{Host, Identity};
 use latchmail_core::caller::{Caller, Credential, Scope};
+use latchmail_core::policy::Action;
 use latchmail_shape::{API_TOKEN, APP_PASSWORD, OAUTH, SESSION};
 use secrecy::SecretString;
 
@@ -62,15 +63,23 @@ impl Host for Call {
     }
 }
 
-/// Returns whether the scopes of the caller's credential allow an action. Returns `false` for an
-/// unknown action.
+/// Returns whether the scopes and the policy of the caller's credential allow an action. Returns
+/// `false` for an unknown action.
 fn allows(caller: &Caller, action: &str) -> bool {
-    let scope = match action {
-        "read" | "attachments" | "subscribe" => Scope::MailRead,
-        "flag" | "move" | "trash" | "folders" | "draft" => Scope::MailWrite,
-        "send" => Scope::MailSend,
-        "aliases" => Scope::AliasesWrite,
-        _ => return false,
+    let Some(action) = Action::named(action) else {
+        return false;
     };
-    caller.holds(scope)
+    let scope = match action {
+        Action::Read | Action::Attachments | Action::Subscribe => Scope::MailRead,
+        Action::Flag
+        | Action::Move
+        | Action::Trash
+        | Action::Folders
+        | Action::Draft
+        | Action::Filters => Scope::MailWrite,
+        Action::Send => Scope::MailSend,
+        Action::Aliases => Scope::AliasesWrite,
+    };
+    let policy = caller.policy();
+    caller.holds(scope) && policy.is_none_or(|policy| policy.allows(action))
 }
