@@ -2,7 +2,9 @@
 //! threads, attachments by a URL, uploads, drafts, replies and changes. The clients check each
 //! result against the schema of its tool.
 
-use latchmail_tests::{Person, RICH_MESSAGE, Response, Sdk, Service, Setup, TokenProxy};
+use latchmail_tests::{
+    Person, RICH_MESSAGE, Response, Sdk, Service, Setup, TokenProxy, wait_until,
+};
 use serde_json::{Value, json};
 
 /// A client, and the service in which it acts.
@@ -97,6 +99,11 @@ async fn with_client(start_client: impl FnOnce(&str) -> Sdk) {
     let service = start().await;
     let ada = service.person("ada").await;
     ada.receive(RICH_MESSAGE).await;
+    wait_until("the index has the message", async || {
+        let threads = ada.send("GET /api/v1/mail/threads").await;
+        threads.json["total"] == 1
+    })
+    .await;
     let token = ada.oauth_token().await;
     let proxy = TokenProxy::start(&service.base, &token).await;
     let mut client = start_client(&format!("http://{}/mcp", proxy.address));

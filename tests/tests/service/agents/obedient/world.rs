@@ -97,6 +97,11 @@ impl<'a> World<'a> {
             CODES[0], CODES[1]
         );
         world.code = world.deliver(&headers, &text, "", 900_002).await;
+        wait_until("the index is built", async || {
+            let threads = world.owner.send("GET /api/v1/mail/threads").await;
+            threads.status == 200
+        })
+        .await;
         let policy = json!({
             "send": "thread", "sendTo": [], "sendPerDay": null, "recipientsPerDay": null,
             "folders": ["INBOX", "Sent", "Drafts", "Trash"], "attachments": true,
