@@ -47,7 +47,8 @@ pub struct RouteGroup<S> {
     pub owner: String,
     /// The routes and their targets.
     pub routes: Vec<(Route, Target<S>)>,
-    /// The API description of the routes: an object with `paths` and `components`.
+    /// The API description of the routes: an object with `paths` and `components`. `null` if the
+    /// routes are pages of the host that are not part of the API.
     pub description: Value,
 }
 

@@ -9,11 +9,16 @@
 //! | [`sign_in`] | sign-in and consent for clients and devices, with the listener `oauth.listen` |
 //! | [`operator`] | the operator's page, with the listener `admin.listen` |
 //! | `credentials` | the credentials in the form of a sign-in page |
+//! | `shell`, `elements` | the frame and the elements of pages with a navigation |
+//! | `page_session` | the cookie and the forms of such pages |
 
 mod credentials;
 mod documentation;
+mod elements;
 mod layout;
 pub mod operator;
+mod page_session;
+mod shell;
 pub mod sign_in;
 
 use latchmail_core::config::Config;

@@ -10,14 +10,15 @@ use super::components::members;
 use super::document::Paths;
 use super::{parameters, responses, shared};
 use crate::access;
-use crate::route_group::RouteGroup;
+use crate::route_group::{RouteGroup, Target};
 
 /// The keys of an OpenAPI path item that contain operations.
 const METHODS: [&str; 8] = [
     "get", "put", "post", "delete", "options", "head", "patch", "trace",
 ];
 
-/// Adds the operations of a route group to `paths`.
+/// Adds the operations of a route group to `paths`. Pages of the host that are not part of the API
+/// have no description.
 ///
 /// # Errors
 /// Returns an error if the description of the group does not match its routes.
@@ -27,6 +28,10 @@ pub(super) fn add<S>(
     agents_send: bool,
 ) -> Result<(), StartError> {
     let owner = &group.owner;
+    let of_host = |target: &Target<S>| matches!(target, Target::Host(_));
+    if group.description.is_null() && group.routes.iter().all(|(_, target)| of_host(target)) {
+        return Ok(());
+    }
     let empty = Value::Object(Map::new());
     let described = members(
         owner,

@@ -3,16 +3,15 @@
 use std::future::ready;
 use std::time::Duration;
 
-use http::{Method, StatusCode};
+use http::Method;
 use latchmail_http::route_group::{Handler, RouteGroup, Target, host_route};
 use latchmail_runtime::modules::Route;
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
 use super::state::PageState;
 use super::{accounts, domains, limits, log, mail_server, modules, paths, sign_in};
-use crate::layout::{asset, see_other};
-
-const STYLE: &str = include_str!("page.css");
+use crate::layout::see_other;
+use crate::shell::style_sheet;
 
 /// The maximum size of a form, in bytes.
 const MAX_FORM: usize = 16 * 1024;
@@ -32,7 +31,7 @@ pub(super) fn route_group() -> RouteGroup<PageState> {
             Box::pin(ready(Ok(see_other(paths::MODULES))))
         }),
         get_as("", paths::STYLE, "style", |_, _| {
-            Box::pin(ready(Ok(asset("text/css", STYLE))))
+            Box::pin(ready(Ok(style_sheet())))
         }),
         get(paths::SIGN_IN, "showSignIn", |s, r| {
             Box::pin(sign_in::show(s, r))
@@ -100,11 +99,11 @@ pub(super) fn route_group() -> RouteGroup<PageState> {
         get(paths::LOG, "showLog", |s, r| Box::pin(log::show(s, r))),
         post(paths::LOG, "findEvents", |s, r| Box::pin(log::find(s, r))),
     ];
-    let description = describe(&routes);
     RouteGroup {
         owner: "the host".into(),
         routes,
-        description,
+        // Clients do not use the pages, so the pages are not part of the API.
+        description: Value::Null,
     }
 }
 
@@ -124,20 +123,6 @@ fn route(
         ..host_route(method, path, operation)
     };
     (route, Target::Host(handler))
-}
-
-/// Returns the OpenAPI description that the route table requires. Clients cannot read this
-/// description, because the operator's pages are not part of the API.
-fn describe(routes: &[(Route, Target<PageState>)]) -> Value {
-    let mut paths = Map::new();
-    for (route, _) in routes {
-        let item = paths.entry(route.path.clone()).or_insert(json!({}));
-        item[route.method.as_str().to_ascii_lowercase()] = json!({
-            "operationId": route.operation,
-            "responses": { StatusCode::OK.as_str(): { "description": "The page" } },
-        });
-    }
-    json!({ "paths": paths })
 }
 
 #[cfg(test)]

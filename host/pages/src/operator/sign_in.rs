@@ -5,14 +5,16 @@ use latchmail_http::message::{Request, Response};
 use latchmail_http::rejection::Rejection;
 use maud::html;
 
-use super::layout::{Layout, token};
+use super::layout::{SITE, token};
 use super::paths;
 use super::state::PageState;
-use super::visit::{Browser, Fields, Refusal, Visit, delete_cookie, require_same_origin, respond};
+use super::visit::{Refusal, Visit, cookies, require_same_origin, respond};
 use crate::credentials::{
     Credentials, begin_attempt, needs_code, read_credentials, status_and_message,
 };
 use crate::layout::see_other;
+use crate::page_session::{Browser, Fields};
+use crate::shell::Shell;
 
 /// Shows the sign-in page. Redirects an administrator with a session to the list of modules.
 pub(super) async fn show(state: &PageState, request: &Request) -> Result<Response, Rejection> {
@@ -22,7 +24,7 @@ pub(super) async fn show(state: &PageState, request: &Request) -> Result<Respons
             Err(Refusal::SignInRequired) => {}
             Err(refusal) => return Err(refusal),
         }
-        let browser = match Browser::of(state, &request.headers) {
+        let browser = match cookies(state).read(&request.headers) {
             Some(browser) => browser,
             None => Browser::new(None)?,
         };
@@ -35,7 +37,7 @@ pub(super) async fn show(state: &PageState, request: &Request) -> Result<Respons
 pub(super) async fn submit(state: &PageState, request: &Request) -> Result<Response, Rejection> {
     let page = async {
         require_same_origin(state, &request.headers)?;
-        let browser = Browser::of(state, &request.headers);
+        let browser = cookies(state).read(&request.headers);
         let browser = match browser {
             Some(browser) => browser,
             // A browser without a cookie gets a new random token, so the token in the submitted
@@ -46,7 +48,7 @@ pub(super) async fn submit(state: &PageState, request: &Request) -> Result<Respo
         let credentials = read_credentials(&fields.0);
         match sign_in(state, request, credentials.as_ref()).await {
             Ok(sid) => {
-                let cookie = Browser::new(Some(sid))?.cookie(state)?;
+                let cookie = cookies(state).set(&mut Browser::new(Some(sid))?)?;
                 Ok(see_other(paths::MODULES).with(header::SET_COOKIE, cookie))
             }
             Err(rejection) if rejection.status.is_server_error() => Err(rejection.into()),
@@ -91,7 +93,7 @@ pub(super) async fn sign_out(state: &PageState, request: &Request) -> Result<Res
         auth.administrators
             .sign_out_administrator(&visit.administrator, request.origin())
             .await?;
-        Ok(see_other(paths::SIGN_IN).with(header::SET_COOKIE, delete_cookie(state)?))
+        Ok(see_other(paths::SIGN_IN).with(header::SET_COOKIE, cookies(state).delete()?))
     };
     Box::pin(respond(request, page)).await
 }
@@ -132,7 +134,8 @@ fn sign_in_page(
             button.primary type="submit" { "Sign in" }
         }
     };
-    let page = Layout {
+    let page = Shell {
+        site: &SITE,
         status,
         title: "Sign in",
         section: None,
@@ -141,6 +144,6 @@ fn sign_in_page(
         body: &body,
     };
     let response = page.render(&state.app);
-    let cookie = browser.cookie(state)?;
+    let cookie = cookies(state).set(&mut browser)?;
     Ok(response.with(header::SET_COOKIE, cookie))
 }

@@ -18,6 +18,8 @@ use latchmail_oauth::parameters::Parameters;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::page_session::cookie_value;
+
 /// The time for which a form is valid.
 const LIFETIME: Duration = Duration::from_mins(30);
 
@@ -56,7 +58,7 @@ impl Browser {
 
     /// Returns the browser that sent the request, or `None` if the request has no valid cookie.
     pub(super) fn from_cookie(app: &App, request: &Request) -> Option<Self> {
-        let secret = cookie_value(&request.headers, cookie_name(is_secure(app)))?;
+        let secret = secret_cookie(&request.headers, cookie_name(is_secure(app)))?;
         Some(Self { secret })
     }
 
@@ -157,13 +159,8 @@ fn cookie_name(secure: bool) -> &'static str {
 }
 
 /// Returns the value of the cookie `name`. Returns `None` if the cookie is missing or malformed.
-fn cookie_value(headers: &HeaderMap, name: &str) -> Option<String> {
-    let all = headers.get_all(header::COOKIE).iter();
-    let mut pairs = all
-        .filter_map(|cookies| cookies.to_str().ok())
-        .flat_map(|cookies| cookies.split(';'))
-        .filter_map(|pair| pair.trim().split_once('='));
-    let (_, secret) = pairs.find(|(key, _)| *key == name)?;
+fn secret_cookie(headers: &HeaderMap, name: &str) -> Option<String> {
+    let secret = cookie_value(headers, name)?;
     let is_well_formed =
         secret.len() == COOKIE_LENGTH && secret.bytes().all(|b| b.is_ascii_alphanumeric());
     is_well_formed.then(|| secret.to_owned())
