@@ -25,6 +25,8 @@
 //! | [`registration`] | creates accounts |
 //! | [`account`] | app passwords, the list of credentials, profile and password |
 //! | [`administrator`] | sessions on the operator's page |
+//! | [`page_sessions`] | sessions on the owner's page, and what both pages share |
+//! | [`second_factor_settings`] | the owner switches two-factor sign-in on and off |
 //! | `reasons` | reasons in audit events |
 //! | `uses` | times of the last use of credentials |
 //! | [`person`] | validation of input |
@@ -45,12 +47,14 @@ pub mod grants;
 mod header;
 mod mail_server_sign_in;
 pub mod oauth_tokens;
+pub mod page_sessions;
 pub mod passwords;
 pub mod person;
 pub mod provider_sessions;
 mod reasons;
 mod recheck;
 pub mod registration;
+pub mod second_factor_settings;
 pub mod sessions;
 mod shared;
 pub mod single_sign_on;

@@ -57,6 +57,8 @@ pub enum Purpose {
     /// The cookie of the operator's page. The cookie has no database row, so the row is the
     /// constant name of the cookie.
     OperatorPage,
+    /// The cookie of the owner's page. The row is the constant name of the cookie.
+    AccountPage,
     /// The key of an upload. The row is the id of the upload.
     UploadKey,
     /// The name or a chunk of an upload. The row is the id of the upload and the name of the value.
@@ -98,6 +100,7 @@ impl Purpose {
             Self::SignInPage => "sign_in_page",
             Self::ChangeCursor => "change_cursor",
             Self::OperatorPage => "operator_page",
+            Self::AccountPage => "account_page",
             Self::UploadKey => "upload_key",
             Self::Upload => "upload",
             Self::Job => "job",

@@ -312,7 +312,7 @@ impl Verifier {
     ///
     /// This function applies the limit on wrong passwords. Failures in this function do not count
     /// towards the limits for signing in.
-    async fn verified(
+    pub(super) async fn verified(
         &self,
         confirmation: Confirmation<'_>,
         failed: Kind,

@@ -1,13 +1,9 @@
 //! Sessions of administrators on the operator's page, and changes that administrators make to
 //! accounts there.
 //!
-//! A session on the operator's page is a web session of the administrator's account with a shorter
-//! lifetime. The session has no tokens, so it cannot be used with the API. It ends when the
-//! account's web sessions end, for example after a change of the password. The page stores the
-//! session's id in a sealed cookie.
+//! [`super::page_sessions`] describes the sessions on pages.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use latchmail_core::caller::Origin;
 use latchmail_core::clock::Clock;
@@ -16,17 +12,13 @@ use latchmail_core::detached_tasks::DetachedTasks;
 use latchmail_core::error::Failure;
 use latchmail_directory::Directory;
 use latchmail_directory::credentials::Revocation;
-use latchmail_directory::two_factor::{Factor, SignIn};
+use latchmail_directory::two_factor::Factor;
 use secrecy::SecretString;
 
 use super::account::Credentials;
-use super::reasons::{ACCOUNT_CHANGED, CODE_USED};
 use super::sessions::Sessions;
 use super::verifier::{RECENT, Verifier};
 use crate::mail_server::MailServer;
-
-/// Lifetime of a session on the operator's page.
-pub const LIFETIME: Duration = Duration::from_hours(12);
 
 const SECOND_FACTOR_REQUIRED: &str = "This endpoint needs a session that began with two-factor sign-in. \
     To enable it, run on the service's machine: latchmail account two-factor ADDRESS on";
@@ -116,25 +108,12 @@ impl Administrators {
                 ),
             ));
         }
-        let (mut session, _) = self.sessions.new_session(&account.id, origin, now)?;
-        session.expires_at = now.plus(LIFETIME);
-        session.app_password.label = format!("Operator's page, {}", session.app_password.label);
-        let owner = identified.origin(origin, Some(&session.app_password.id));
-        let factor = &identified.factor;
-        let begun = self
-            .directory
-            .second_factors
-            .sign_in(&session, &account.password_hash, factor, &owner)
-            .await?;
-        let reason = match begun {
-            SignIn::Begun => return Ok(session.sid),
-            SignIn::CodeUsed => CODE_USED,
-            SignIn::AccountChanged => ACCOUNT_CHANGED,
-        };
-        Err(self
-            .verifier
-            .reject_changed(account, reason, origin)
-            .await?)
+        let session = self
+            .sessions
+            .page_session(&identified, "Operator's page", origin, now)?;
+        self.sessions
+            .begin_page_session(session, &identified, origin)
+            .await
     }
 
     /// Returns the administrator with the session `sid`. Returns `None` if the session has ended or

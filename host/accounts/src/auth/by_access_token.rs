@@ -7,6 +7,7 @@ use latchmail_core::codes;
 use latchmail_core::error::Failure;
 use latchmail_core::limits::{Bucket, Key, record_rejection};
 use latchmail_core::sealing::Purpose;
+use latchmail_directory::sessions::Session;
 
 use super::access_token::{BAD_ACCESS_TOKEN, Claims};
 use super::account::session_over;
@@ -42,6 +43,12 @@ impl Sessions {
             .await?
             .filter(|session| session.account_id == claims.sub)
             .ok_or_else(session_over)?;
+        self.caller(session)
+    }
+
+    /// Returns the caller of a live session. Returns 401 if the session's app password cannot be
+    /// decrypted.
+    pub(super) fn caller(&self, session: Session) -> Result<Caller, Failure> {
         let password = self
             .keys
             .open(Purpose::WebSession, &session.sid, &session.sealed_password)

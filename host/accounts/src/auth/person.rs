@@ -9,6 +9,7 @@ use super::passwords;
 
 const SHORTEST_PASSWORD: usize = 8;
 const LONGEST_NAME: usize = 64;
+const LONGEST_LABEL: usize = 64;
 const YOUNGEST: i32 = 13;
 
 /// Checks a new password. `field` is the name of the password's field in the request. Characters,
@@ -63,6 +64,21 @@ pub fn name(field: &str, text: &str) -> Result<String, Failure> {
         ));
     }
     Ok(text.to_owned())
+}
+
+/// Checks the label of a credential.
+///
+/// # Errors
+/// Returns 400 if the label is empty or too long, or if it contains control characters.
+pub fn label(text: &str) -> Result<(), Failure> {
+    let characters = text.chars().count();
+    if (1..=LONGEST_LABEL).contains(&characters) && !text.chars().any(char::is_control) {
+        return Ok(());
+    }
+    Err(Failure::invalid(
+        codes::INVALID_LABEL,
+        "label must be 1 to 64 characters on one line",
+    ))
 }
 
 /// Checks a date of birth in the form `YYYY-MM-DD`. `today` is the current date. If a person was

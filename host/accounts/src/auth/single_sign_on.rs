@@ -44,11 +44,11 @@ const INVALID_CODE: &str = "The code is invalid, has expired or was already used
 /// A person who signed in at the identity provider and has an account.
 #[derive(Debug)]
 pub struct Owner {
-    account: Account,
-    identity_id: String,
-    sid: Option<String>,
+    pub(super) account: Account,
+    pub(super) identity_id: String,
+    pub(super) sid: Option<String>,
     /// The refresh token that the provider issued for this sign-in.
-    refresh_token: Option<SecretString>,
+    pub(super) refresh_token: Option<SecretString>,
 }
 
 /// The reason why a person cannot sign in.

@@ -55,16 +55,43 @@ impl Enrolment {
     ) -> Result<Self, Failure> {
         let symbols = secrets::symbols::<SECRET_SYMBOLS>()?;
         let secret = Zeroizing::new(symbols.to_ascii_uppercase());
+        let secret = SecretString::from(secret.as_str());
+        let sealed_secret = keys.seal(Purpose::TwoFactor, account_id, &secret)?;
+        Self::of(secret, sealed_secret, address, service_name)
+    }
+
+    /// Returns the second factor with the secret of [`Enrolment::sealed_secret`] and with new
+    /// recovery codes. Returns `None` if the secret was not sealed for this account.
+    ///
+    /// # Errors
+    /// Returns 500 if the operating system provides no randomness.
+    pub fn reopen(
+        keys: &Keyring,
+        account_id: &str,
+        address: &str,
+        service_name: &str,
+        sealed_secret: Vec<u8>,
+    ) -> Result<Option<Self>, Failure> {
+        let secret = keys.open(Purpose::TwoFactor, account_id, &sealed_secret);
+        let reopened = secret.map(|secret| Self::of(secret, sealed_secret, address, service_name));
+        reopened.transpose()
+    }
+
+    fn of(
+        secret: SecretString,
+        sealed_secret: Vec<u8>,
+        address: &str,
+        service_name: &str,
+    ) -> Result<Self, Failure> {
         let encoded = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
         let issuer = encoded(service_name);
         let url = Zeroizing::new(format!(
             "otpauth://totp/{issuer}:{account}?secret={secret}&issuer={issuer}",
             account = encoded(address),
-            secret = secret.as_str(),
+            secret = secret.expose_secret(),
         ));
-        let secret = SecretString::from(secret.as_str());
         Ok(Self {
-            sealed_secret: keys.seal(Purpose::TwoFactor, account_id, &secret)?,
+            sealed_secret,
             url: SecretString::from(url.as_str()),
             recovery: RecoveryCodes::generate()?,
             secret,
@@ -201,6 +228,27 @@ pub(super) async fn second_factor(
         Some(Typed::Recovery(code)) => Ok(by_recovery_code(&two_factor, &code)),
         Some(Typed::Malformed) => Ok(Checked::Wrong("malformed two-factor code")),
     }
+}
+
+/// Returns `true` if `code` is a current code of a secret that no account has yet. `secret` is in
+/// base32.
+pub(super) fn is_code_of(
+    secret: &SecretString,
+    code: &SecretString,
+    now: Timestamp,
+) -> Result<bool, Failure> {
+    let Typed::Code(code) = Typed::parse(code) else {
+        return Ok(false);
+    };
+    let unused = TwoFactor {
+        sealed_secret: Vec::new(),
+        created_at: now,
+        last_step: 0,
+        refused_until: Timestamp::from_millis(0),
+        recovery_codes: Vec::new(),
+    };
+    let checked = by_code(&totp(secret)?, &code, &unused, now);
+    Ok(matches!(checked, Checked::Passed(_)))
 }
 
 fn totp(secret: &SecretString) -> Result<Totp, Failure> {

@@ -74,6 +74,8 @@ kinds! {
     TwoFactorOn = "two_factor_on",
     /// A second factor was disabled.
     TwoFactorOff = "two_factor_off",
+    /// A signed-in caller tried to change the second factor with a wrong password or code.
+    TwoFactorChangeFailed = "two_factor_change_failed",
     /// New recovery codes were created, and the old recovery codes were deleted.
     RecoveryCodesMade = "recovery_codes_made",
     /// An API token was created.

@@ -4,6 +4,7 @@
 use crate::api::problem;
 use latchmail_accounts::auth::api_tokens::TokenRequest;
 use latchmail_accounts::auth::grants::Grant;
+use latchmail_accounts::auth::person;
 use latchmail_bindings::HostError;
 use latchmail_bindings::latchmail::host::credentials::{self as wit, Host};
 use latchmail_bindings::latchmail::host::types::{Error, Scope};
@@ -24,9 +25,6 @@ const TOKEN_DAYS: std::ops::RangeInclusive<u32> = 1..=365;
 
 /// The maximum number of API tokens of an account. A module can choose only a lower maximum.
 const MAX_TOKENS: u32 = 100;
-
-/// The maximum length of a label, in characters.
-const MAX_LABEL: usize = 64;
 
 impl Host for Call {
     async fn create_token(
@@ -227,15 +225,7 @@ async fn tokens(account: &SessionAccount) -> Result<Vec<wit::Token>, Error> {
 
 /// Checks the label of a credential. The host does not rely on a check by the module.
 fn check_label(label: &str) -> Result<(), Error> {
-    let characters = label.chars().count();
-    if (1..=MAX_LABEL).contains(&characters) && !label.chars().any(char::is_control) {
-        Ok(())
-    } else {
-        Err(problem::invalid(
-            codes::INVALID_LABEL,
-            "label must be 1 to 64 characters on one line",
-        ))
-    }
+    person::label(label).map_err(account_error)
 }
 
 fn token(token: Token) -> wit::Token {
