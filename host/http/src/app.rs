@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use http::{HeaderMap, HeaderValue};
+use latchmail_accounts::aliases::Aliases;
 use latchmail_accounts::auth::{Auth, ParsedCredential};
 use latchmail_accounts::service_keys::ServiceKeys;
 use latchmail_callbacks::Webhooks;
@@ -91,6 +92,8 @@ pub struct App {
     pub auth: Arc<Auth>,
     /// The authorization server.
     pub oauth: OAuth,
+    /// Aliases.
+    pub aliases: Aliases,
     /// The DKIM keys.
     pub dkim: Arc<latchmail_dkim::Keys>,
     /// The module manager.

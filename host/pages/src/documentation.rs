@@ -24,6 +24,7 @@ use latchmail_runtime::modules::{Content, Route};
 use maud::{DOCTYPE, PreEscaped, html};
 use utoipa::OpenApi;
 
+use crate::account;
 use crate::sign_in::page_without_form;
 
 const START: &str = "/";
@@ -103,6 +104,8 @@ fn show_start(app: &App) -> Result<Response, Rejection> {
     let body = html! {
         p { "This service gives programs and agents access to mailboxes, over HTTP." }
         dl {
+            dt { "Your account" }
+            dd { a href=(account::START) { (base) (account::START) } }
             dt { "Documentation of the API" }
             dd { a href=(VIEWER) { (base) (VIEWER) } }
             dt { "Description of the API for tools (OpenAPI)" }

@@ -8,16 +8,20 @@
 //! | `documentation` | the start page, and the API description in a viewer |
 //! | [`sign_in`] | sign-in and consent for clients and devices, with the listener `oauth.listen` |
 //! | [`operator`] | the operator's page, with the listener `admin.listen` |
+//! | `account` | the page on which owners see and change their accounts |
 //! | `credentials` | the credentials in the form of a sign-in page |
-//! | `shell`, `elements` | the frame and the elements of pages with a navigation |
-//! | `page_session` | the cookie and the forms of such pages |
+//! | `shell`, `elements` | the frame and the elements of the operator's page and the owner's page |
+//! | `page_session` | the cookie and the forms of these two pages |
+//! | `policy_words` | the policy of a grant in words |
 
+mod account;
 mod credentials;
 mod documentation;
 mod elements;
 mod layout;
 pub mod operator;
 mod page_session;
+mod policy_words;
 mod shell;
 pub mod sign_in;
 
@@ -34,7 +38,7 @@ pub const PAGES: Pages = Pages {
 };
 
 fn route_groups(config: &Config) -> Result<Vec<RouteGroup<App>>, StartError> {
-    let mut groups = vec![documentation::route_group()?];
+    let mut groups = vec![documentation::route_group()?, account::route_group()];
     if oauth::is_on_main_listener(config) {
         groups.push(sign_in::route_group()?);
     }

@@ -322,6 +322,11 @@ async fn build(
         rights: jobs::access(ServiceUse::Outbox, &directory, &auth, &clock),
         tracer: tracer.clone(),
     }));
+    let aliases = Aliases::new(
+        directory.aliases.clone(),
+        auth.mail_server_users(),
+        clock.clone(),
+    );
     let services = Services {
         mail: Arc::clone(&mail),
         outbox: Arc::clone(&outbox),
@@ -332,11 +337,7 @@ async fn build(
         filters,
         webhooks: Arc::clone(&webhooks),
         auth: Arc::clone(&auth),
-        aliases: Aliases::new(
-            directory.aliases.clone(),
-            auth.mail_server_users(),
-            clock.clone(),
-        ),
+        aliases: aliases.clone(),
         domains,
         teams: Arc::new(teams),
         owner_modules: handlers.clone(),
@@ -378,6 +379,7 @@ async fn build(
         jobs,
         auth,
         oauth,
+        aliases,
         dkim,
         pages: PAGES,
     });

@@ -14,7 +14,7 @@ use maud::html;
 use utoipa::ToSchema;
 
 use super::browser::{Browser, open_form};
-use super::page::{Page, alert, client_url, consent, display_name, expired_page};
+use super::page::{Page, alert, client_url, consent, display_name, expired_page, new_grant_policy};
 use super::provider::{
     Destination, LoginHint, ProviderChoice, continue_at_provider, provider_sign_in,
 };
@@ -171,13 +171,14 @@ fn sign_in_page(
                 dd { (target) }
             }
             (consent(&authorization.scope, "you started this sign-in yourself"))
+            (new_grant_policy(app))
             form method="post" action=(PATH) {
                 input type="hidden" name="request" value=(sealed);
                 @if choice.passwords {
                     (fields(app, address, needs_code(rejection)))
                     button type="submit" { "Sign in and allow" }
                 }
-                (choice.button())
+                (choice.button(" and allow"))
             }
             a.button.quiet href=(app.oauth.declined(authorization)) rel="noreferrer" { "Cancel" }
         },

@@ -128,7 +128,7 @@ pub(super) fn open_form<T: DeserializeOwned>(
 }
 
 /// Returns `false` if the headers show that the form was sent from a page of another origin.
-fn is_same_origin(app: &App, headers: &HeaderMap) -> bool {
+pub(crate) fn is_same_origin(app: &App, headers: &HeaderMap) -> bool {
     // The pages of the authorization server can be at another URL than the pages for the sign-in at
     // the identity provider.
     let own = [app.oauth.issuer(), &app.config.base_url()];

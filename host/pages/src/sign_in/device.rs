@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::browser::{Browser, open_form};
-use super::page::{Page, alert, client_url, consent, display_name, expired_page};
+use super::page::{Page, alert, client_url, consent, display_name, expired_page, new_grant_policy};
 use super::provider::{
     Destination, LoginHint, ProviderChoice, continue_at_provider, provider_sign_in,
 };
@@ -277,13 +277,14 @@ fn sign_in_page(
                 dd { (shown_code(&device_request.user_code)) }
             }
             (consent(&device_request.scope, "you started this sign-in yourself and your device shows this code"))
+            (new_grant_policy(app))
             form method="post" action=(PAGE) {
                 input type="hidden" name="request" value=(sealed);
                 @if choice.passwords {
                     (fields(app, address, needs_code(rejection)))
                     button type="submit" name="answer" value="yes" { "Sign in and allow" }
                 }
-                (choice.button())
+                (choice.button(" and allow"))
                 button.quiet type="submit" name="answer" value="no" formnovalidate { "Deny" }
             }
         },

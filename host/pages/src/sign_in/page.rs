@@ -20,7 +20,9 @@ use maud::{Markup, PreEscaped, html};
 use sha2::{Digest as _, Sha256};
 
 use super::browser::Browser;
+use crate::account::GRANTS;
 use crate::layout::{document, page_response};
+use crate::policy_words::policy_list;
 
 const STYLE: &str = include_str!("page.css");
 
@@ -135,6 +137,20 @@ pub(super) fn consent(scope: &str, condition: &str) -> Markup {
             }
         }
         p { "Continue only if " (condition) "." }
+    }
+}
+
+/// Renders the policy that a new grant gets.
+pub(super) fn new_grant_policy(app: &App) -> Markup {
+    html! {
+        @match app.config.grants.default_policy {
+            Some(preset) => {
+                p { "A new application gets the policy “" (preset.name()) "”, which limits these permissions:" }
+                (policy_list(Some(&preset.policy())))
+            }
+            None => { p { "No policy limits these permissions." } }
+        }
+        p.soft { "You can change the policy of each application at " (app.config.base_url()) (GRANTS) "." }
     }
 }
 

@@ -39,6 +39,8 @@ pub(super) enum Destination {
     /// The device that shows this user code receives a grant. The user gave consent on the page for
     /// devices.
     Device(String),
+    /// The owner's page with this path.
+    Account(String),
 }
 
 /// The stored state of a sign-in that continues at the identity provider.
@@ -71,13 +73,13 @@ impl ProviderChoice {
         }
     }
 
-    /// Renders the button that continues at the provider. Renders nothing if no user signs in at a
-    /// provider.
-    pub(super) fn button(&self) -> Markup {
+    /// Renders the button that continues at the provider. `also` is what the button does in
+    /// addition, for example ` and allow`. Renders nothing if no user signs in at a provider.
+    pub(super) fn button(&self, also: &str) -> Markup {
         html! {
             @if let Some((host, _)) = &self.provider {
                 @if self.passwords { p.soft { "If your organization signs in at " (host) ", continue there." } }
-                button type="submit" name="provider" value="yes" formnovalidate { "Sign in at " (host) " and allow" }
+                button type="submit" name="provider" value="yes" formnovalidate { "Sign in at " (host) (also) }
             }
         }
     }
@@ -115,7 +117,7 @@ pub(super) async fn continue_at_provider(
     login_hint: Option<&str>,
 ) -> Result<Response, Rejection> {
     let base = match destination {
-        Destination::Client(_) => app.config.base_url(),
+        Destination::Client(_) | Destination::Account(_) => app.config.base_url(),
         // The authorization server can have another URL than `base_url`. The callback must be at
         // the URL of the page that starts the sign-in, because the browser sends the cookie only to
         // that host.

@@ -15,6 +15,7 @@ use maud::html;
 use super::device::connected_page;
 use super::page::{expired_page, page_without_form};
 use super::provider::{Continuation, Destination, take_continuation};
+use crate::account;
 use crate::layout::see_other_to;
 
 /// The maximum length of an error code from the provider, in bytes.
@@ -125,6 +126,10 @@ async fn finish(
                 Err(rejection) => Err(rejection),
             }
         }
+        Destination::Account(next) => {
+            let sid = app.auth.single_sign_on.sign_in_on_page(owner, &origin);
+            account::begin(app, sid.await?, account::local_path(Some(&next)))
+        }
     }
 }
 
@@ -146,12 +151,14 @@ fn provider_error(
         Destination::Agent(authorization) if error == "access_denied" => {
             Ok(see_other_to(&app.oauth.declined(authorization))?)
         }
-        Destination::Agent(_) | Destination::Device(_) => page_without_form(
-            app,
-            StatusCode::FORBIDDEN,
-            "The identity provider did not sign you in",
-            html! { p role="alert" { "The identity provider reported the error “" (error) "”. Nothing was authorized. Start again, or ask your administrator." } },
-        ),
+        Destination::Agent(_) | Destination::Device(_) | Destination::Account(_) => {
+            page_without_form(
+                app,
+                StatusCode::FORBIDDEN,
+                "The identity provider did not sign you in",
+                html! { p role="alert" { "The identity provider reported the error “" (error) "”. Nothing was authorized. Start again, or ask your administrator." } },
+            )
+        }
     }
 }
 
