@@ -137,7 +137,8 @@ pub(super) async fn end(app: &App, request: &Request) -> Result<Response, Reject
                 back: &path,
                 fields: &[],
                 text: html! {
-                    p { "All its tokens become invalid at once, and it cannot be resumed. An agent must be connected again, and then gets a new journal." }
+                    p { "All its tokens become invalid at once, and it cannot be resumed." }
+                    p { "To undo what it did, use " a href={ (path) "/journal" } { "its journal" } " first. This page shows no journal of deleted agents and tokens." }
                 },
             };
             let body = confirmation.render(visit.csrf());

@@ -10,7 +10,7 @@ use latchmail_http::App;
 use latchmail_http::message::{Request, Response};
 use latchmail_http::rejection::Rejection;
 use latchmail_mailbox::drafts::StoredDraft;
-use latchmail_mailbox::holds::{Decided, HeldMessage, Hold};
+use latchmail_mailbox::holds::{Decision, HeldMessage, Hold};
 use maud::{Markup, html};
 
 use super::claims::{foreign, mention_service, visible};
@@ -103,9 +103,9 @@ fn message(app: &App, csrf: &str, held: &HeldMessage) -> Markup {
                 dt { "Rejected without a decision at" }
                 dd { (time(hold.expires_at.millis())) }
             }
-            @if let Some(at) = hold.send_at {
+            @if hold.send_at > hold.created_at {
                 dt { "To be sent at" }
-                dd { (time(at.millis())) }
+                dd { (time(hold.send_at.millis())) }
             }
         }
         h2 { "All recipients" }
@@ -126,9 +126,9 @@ fn message(app: &App, csrf: &str, held: &HeldMessage) -> Markup {
             @if is_incomplete { p.warning { "The text is longer than this page, or a part of it is not shown." } }
         }
         h2 { "Attachments" }
-        @if hold.attachments.is_empty() { p { "None." } }
+        @if hold.files.is_empty() { p { "None." } }
         ul {
-            @for file in &hold.attachments {
+            @for file in &hold.files {
                 li { (foreign(&file.filename)) ", " (foreign(&file.content_type)) ", " (file.size) " bytes" }
             }
         }
@@ -241,12 +241,12 @@ async fn decide(app: &App, request: &Request, approves: bool) -> Result<Response
         let (access, origin) = (visit.access(), visit.origin());
         let (sid, id) = (visit.sid(), visit.id());
         let decided = if approves {
-            app.holds.approve(&access, sid, &origin, id, hash).await
+            app.holds.approve(&access, sid, (id, hash), &origin).await
         } else {
-            app.holds.reject(&access, sid, &origin, id, hash).await
+            app.holds.reject(&access, sid, (id, hash), &origin).await
         };
         match decided? {
-            Decided::Done => {
+            Decision::Done => {
                 let notice = if approves {
                     "The message is approved and will be sent."
                 } else {
@@ -254,13 +254,9 @@ async fn decide(app: &App, request: &Request, approves: bool) -> Result<Response
                 };
                 visit.done(paths::HOLDS, notice)
             }
-            Decided::NotFound => Err(missing().into()),
-            Decided::Changed => Err(changed().into()),
-            Decided::Decided => visit.done(
-                &paths::of(paths::HOLDS, id),
-                "This message was already decided.",
-            ),
-            Decided::SessionOver => Err(Refusal::SignInRequired),
+            Decision::NotFound => Err(missing().into()),
+            Decision::Changed => Err(changed().into()),
+            Decision::SessionOver => Err(Refusal::SignInRequired),
         }
     });
     act(app, request, page).await

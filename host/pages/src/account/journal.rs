@@ -156,14 +156,14 @@ fn entries(entries: &[JournalEntry]) -> Markup {
                     p {
                         strong { (entry.kind.replace('_', " ")) } " "
                         (time(entry.at.millis()))
-                        @if let Some(uid) = entry.uid { ", message " (uid) }
-                        @match entry.state.as_str() {
+                        @if let Some(number) = entry.number { ", message " (number.0) }
+                        @match entry.state {
                             "undone" => { " " span.good { "undone" } }
                             "unknown" => { " " span.bad { "outcome unknown" } }
                             _ => {}
                         }
                     }
-                    (summary(&entry.summary))
+                    (summary(&entry.details))
                 }
             }
         }
