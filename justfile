@@ -75,7 +75,7 @@ bench-feeds *arguments: setup modules
     cargo build --locked -p latchmail
     ./scripts/as-root bench-feeds python3 -B bench/feeds/run.py --program "$CARGO_TARGET_DIR/debug/latchmail" --modules "$CARGO_TARGET_DIR/modules" "$@"
 
-# Take the screenshots of docs/admin.md again
+# Take the screenshots of docs/admin.md and docs/account-page.md again
 screenshots: build-tests
     ./scripts/screenshots
 

@@ -5,6 +5,7 @@
 //! another, and [`Service::with_own_mail`] private ones. Tests assert only what a client can
 //! notice.
 
+mod account_page;
 pub mod administrator;
 mod agent;
 mod another_host;

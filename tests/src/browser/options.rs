@@ -44,6 +44,18 @@ impl BrowserOptions {
         hosts: Vec::new(),
     };
 
+    /// A narrow phone in portrait format.
+    pub const NARROW_PHONE: Self = Self {
+        name: "narrow",
+        width: 360,
+        height: 740,
+        phone: true,
+        dark: false,
+        motion: "no-preference",
+        scripts: true,
+        hosts: Vec::new(),
+    };
+
     /// Uses dark colours.
     #[must_use]
     pub fn dark(self) -> Self {

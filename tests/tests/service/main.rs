@@ -3,6 +3,7 @@
 //!
 //! A file is a subject; `.config/nextest.toml` selects by folder.
 
+mod account_page;
 mod accounts;
 mod agents;
 mod attach;

@@ -1,7 +1,7 @@
 //! The operator's page: sign-in, protection against other sites, and the actions of administrators
 //! without JavaScript.
 
-mod accessibility;
+pub(crate) mod accessibility;
 mod accounts;
 mod attacks;
 mod charts;

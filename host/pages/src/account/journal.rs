@@ -134,7 +134,7 @@ fn rewind_form(csrf: &str, path: &str) -> Markup {
 fn result(report: &Report) -> Markup {
     html! {
         p.notice role="status" {
-            (report.undone) " changes are undone."
+            "Changes undone: " (report.undone) "."
             @if !report.complete { " Some changes were not examined. Repeat the action to continue." }
         }
         @if !report.conflicts.is_empty() {

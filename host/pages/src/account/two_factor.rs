@@ -172,7 +172,7 @@ pub(super) async fn disable(app: &App, request: &Request) -> Result<Response, Re
             .await;
         match change {
             Ok(SecondFactorChange::Done(()) | SecondFactorChange::Unchanged) => {
-                visit.done(paths::TWO_FACTOR, "Two-factor sign-in is off.")
+                visit.done(paths::TWO_FACTOR, "Two-factor sign-in was switched off.")
             }
             Ok(_) => DISABLE.again(visit, None),
             Err(failure) => DISABLE.again(visit, Some(failure)),

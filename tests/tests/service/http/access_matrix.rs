@@ -46,7 +46,7 @@ const OAUTH_SCOPES: [Scope; 4] = [
 /// Forms of pages. Without the hidden field of the page they are refused for every caller.
 /// A route that needs the scope `mail:read` beside that of its declaration.
 const READS_TOO: &str = "POST /api/v1/mail/drafts/{id}/send";
-const FORMS: [&str; 2] = ["POST /login", "POST /device"];
+const FORMS: [&str; 3] = ["POST /login", "POST /device", "POST /account/sign-in"];
 
 /// Returns the refusal of a credential on a route; `None` if it has access.
 fn refusal(access: Access, permissions: &Permissions) -> Option<(u16, String)> {

@@ -21,7 +21,7 @@ const PAGES: [&str; 9] = [
 ];
 
 /// Checks the page with the default rules of axe and `target-size`.
-pub(super) async fn assert_accessible(browser: &Browser, page: &str) {
+pub(crate) async fn assert_accessible(browser: &Browser, page: &str) {
     let file = tools_folder().join("axe/node_modules/axe-core/axe.min.js");
     let axe = std::fs::read_to_string(file).expect("scripts/setup --tests installs axe-core");
     let script = format!(
@@ -35,7 +35,7 @@ pub(super) async fn assert_accessible(browser: &Browser, page: &str) {
 }
 
 /// Presses Tab until the focused button or link has this name, then Enter.
-pub(super) async fn press_with_keyboard(browser: &Browser, name: &str) {
+pub(crate) async fn press_with_keyboard(browser: &Browser, name: &str) {
     for _ in 0..60 {
         browser.keys(TAB).await;
         if browser.focused().await.name().await == name {

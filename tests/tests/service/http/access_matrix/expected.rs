@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use latchmail_core::caller::Scope;
 use latchmail_runtime::modules::Access;
 
-use super::routes::{CHANGES, SESSION_ROUTES, WEBHOOKS};
+use super::routes::{ACCOUNT_PAGE, CHANGES, SESSION_ROUTES, WEBHOOKS};
 
 /// Returns the expected access of each route.
 pub(super) fn expected_access() -> BTreeMap<&'static str, Access> {
@@ -106,6 +106,7 @@ pub(super) fn expected_access() -> BTreeMap<&'static str, Access> {
     .chain(SESSION_ROUTES.map(|route| (route, Access::Session)))
     .chain(CHANGES.map(|route| (route, write)))
     .chain(WEBHOOKS.map(|route| (route, read)))
+    .chain(ACCOUNT_PAGE.map(|route| (route, Access::Public)))
     .collect()
 }
 
