@@ -100,7 +100,7 @@ pub(super) async fn rewind(app: &App, request: &Request) -> Result<Response, Rej
         }
         let report = app
             .journal
-            .rewind(&visit.access(), &grant.id, since)
+            .rewind(&visit.caller, &grant.id, since, &visit.origin())
             .await?;
         let body = html! {
             (result(&report))
@@ -138,12 +138,12 @@ fn result(report: &Report) -> Markup {
             @if !report.complete { " Some changes were not examined. Repeat the action to continue." }
         }
         @if !report.conflicts.is_empty() {
-            h2 { "Not undone, because someone else changed the same later" }
+            h2 { "Not undone, because someone else changed the same later: " (report.conflict_count) }
             (entries(&report.conflicts))
         }
-        @if !report.listed.is_empty() {
+        @if !report.remaining.is_empty() {
             h2 { "Cannot be undone" }
-            (entries(&report.listed))
+            (entries(&report.remaining))
         }
     }
 }
@@ -174,7 +174,7 @@ fn entries(entries: &[JournalEntry]) -> Markup {
 fn summary(details: &Value) -> Markup {
     let details = details.as_object().into_iter().flatten();
     let details: Vec<(&String, String)> = details
-        .filter(|(_, value)| !value.is_null())
+        .filter(|(_, value)| !value.is_null() && !value.as_array().is_some_and(Vec::is_empty))
         .map(|(name, value)| (name, plain(value)))
         .collect();
     html! {
@@ -210,12 +210,12 @@ mod tests {
     #[test]
     fn details_of_a_change_are_text() {
         let details = json!({
-            "subject": "<img src=https://evil.test/x>", "flags": ["\\Seen", "todo"], "none": null,
+            "subject": "<img src=https://evil.test/x>", "added": ["\\Seen", "todo"], "removed": [],
         });
         let shown = summary(&details).into_string();
         assert!(!shown.contains("<img"), "{shown}");
         assert!(
-            shown.contains("\\Seen, todo") && !shown.contains("none"),
+            shown.contains("\\Seen, todo") && !shown.contains("removed"),
             "{shown}"
         );
         assert_eq!(summary(&json!(null)).into_string(), "");

@@ -1,6 +1,7 @@
 //! The routes of the owner's page.
 
 use std::future::ready;
+use std::time::Duration;
 
 use http::Method;
 use latchmail_http::App;
@@ -17,6 +18,9 @@ use crate::sign_in::{show_account_sign_in, submit_account_sign_in};
 
 /// The maximum size of a form, in bytes. The largest form has the lists of a policy.
 const MAX_FORM: usize = 256 * 1024;
+
+/// The maximum duration of a request. Undoing many changes takes up to 100 seconds.
+const DEADLINE: Duration = Duration::from_mins(2);
 
 /// The rate limit of the pages, for each client.
 const BUCKET: &str = "profile";
@@ -227,6 +231,7 @@ fn route(
         bucket: bucket.into(),
         is_page: true,
         max_body,
+        deadline: DEADLINE,
         ..host_route(method, path, operation)
     };
     (route, Target::Host(handler))
