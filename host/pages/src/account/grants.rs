@@ -10,7 +10,7 @@ use latchmail_http::message::{Request, Response};
 use latchmail_http::rejection::Rejection;
 use maud::{Markup, html};
 
-use super::claims::foreign;
+use super::claims::{foreign, visible};
 use super::paths;
 use super::visit::{Refusal, Visit, act, show};
 use crate::elements::{Confirmation, button, time};
@@ -164,7 +164,10 @@ pub(super) async fn find(visit: &Visit<'_>) -> Result<Grant, Refusal> {
     let grants = visit.app.auth.grants.list(visit.account()).await?;
     let mut grants = grants.into_iter();
     let found = grants.find(|grant| grant.id == visit.id());
-    Ok(found.ok_or_else(missing)?)
+    let mut grant = found.ok_or_else(missing)?;
+    // An agent chose its name.
+    grant.name = visible(&grant.name);
+    Ok(grant)
 }
 
 pub(super) fn missing() -> Rejection {
