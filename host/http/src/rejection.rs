@@ -198,6 +198,39 @@ impl From<latchmail_handlers::Error> for Rejection {
     }
 }
 
+/// The owner of a mailbox decides about held messages and undoes changes. Other errors than these
+/// are faults of the service.
+impl From<latchmail_mailbox::Error> for Rejection {
+    fn from(error: latchmail_mailbox::Error) -> Self {
+        match error {
+            latchmail_mailbox::Error::CredentialRefused => session_over(),
+            latchmail_mailbox::Error::Unavailable(why) => {
+                Failure::mail_unavailable().because(why).into()
+            }
+            latchmail_mailbox::Error::Unknown(why) => Failure::unknown(why).into(),
+            error => Failure::internal(error).into(),
+        }
+    }
+}
+
+impl From<outbox::Error> for Rejection {
+    fn from(error: outbox::Error) -> Self {
+        match error {
+            outbox::Error::CredentialRefused => session_over(),
+            outbox::Error::Unavailable(why) | outbox::Error::Lost(why) => {
+                Failure::mail_unavailable().because(why).into()
+            }
+            error => Failure::internal(error).into(),
+        }
+    }
+}
+
+/// Returns the rejection of a request whose session ended during the request.
+fn session_over() -> Rejection {
+    let text = "Mail session expired, please log in again";
+    Failure::unauthorized(codes::MAIL_SESSION_EXPIRED, text).into()
+}
+
 /// Returns `text` with an upper-case first letter.
 fn capitalize(text: &str) -> String {
     let mut letters = text.chars();

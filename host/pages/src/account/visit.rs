@@ -139,11 +139,10 @@ impl<'a> Visit<'a> {
 
     /// Returns the access of the owner to the mailbox.
     pub(super) fn access(&self) -> Access {
+        let (account, credential) = (self.caller.account.clone(), self.caller.mail.clone());
         Access {
-            account: self.caller.account.clone(),
-            credential: self.caller.mail.clone(),
-            member: None,
-            grant: None,
+            is_person: true,
+            ..Access::of_owner(account, credential)
         }
     }
 
