@@ -14,7 +14,7 @@ use maud::html;
 use utoipa::ToSchema;
 
 use super::browser::{Browser, open_form};
-use super::page::{Page, alert, client_url, consent, display_name, expired_page, new_grant_policy};
+use super::page::{Page, alert, client_url, consent, display_name, expired_page};
 use super::provider::{
     Destination, LoginHint, ProviderChoice, continue_at_provider, provider_sign_in,
 };
@@ -170,8 +170,7 @@ fn sign_in_page(
                 dt { "You will be redirected to" }
                 dd { (target) }
             }
-            (consent(&authorization.scope, "you started this sign-in yourself"))
-            (new_grant_policy(app))
+            (consent(app, &authorization.scope, "you started this sign-in yourself"))
             form method="post" action=(PATH) {
                 input type="hidden" name="request" value=(sealed);
                 @if choice.passwords {

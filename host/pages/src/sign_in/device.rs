@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::browser::{Browser, open_form};
-use super::page::{Page, alert, client_url, consent, display_name, expired_page, new_grant_policy};
+use super::page::{Page, alert, client_url, consent, display_name, expired_page};
 use super::provider::{
     Destination, LoginHint, ProviderChoice, continue_at_provider, provider_sign_in,
 };
@@ -276,8 +276,7 @@ fn sign_in_page(
                 dt { "Code" }
                 dd { (shown_code(&device_request.user_code)) }
             }
-            (consent(&device_request.scope, "you started this sign-in yourself and your device shows this code"))
-            (new_grant_policy(app))
+            (consent(app, &device_request.scope, "you started this sign-in yourself and your device shows this code"))
             form method="post" action=(PAGE) {
                 input type="hidden" name="request" value=(sealed);
                 @if choice.passwords {

@@ -10,6 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use http::{HeaderValue, StatusCode, header};
 use latchmail_accounts::auth::oauth_tokens::read_stored_scopes;
 use latchmail_core::caller::Scope;
+use latchmail_core::config::AgentTools;
 use latchmail_core::error::Failure;
 use latchmail_http::App;
 use latchmail_http::message::Response;
@@ -122,26 +123,29 @@ pub(super) fn expired_page(app: &App) -> Result<Response, Rejection> {
     page.into_response(app)
 }
 
-/// Renders the permissions that the scopes grant in each interface, and the condition under which
-/// the user should continue. `scope` is a stored list of scopes.
-pub(super) fn consent(scope: &str, condition: &str) -> Markup {
+/// Renders the permissions that the scopes grant in each interface, the policy of a new grant, and
+/// the condition under which the user should continue. `scope` is a stored list of scopes.
+pub(super) fn consent(app: &App, scope: &str, condition: &str) -> Markup {
     let scopes = read_stored_scopes(scope);
+    let has_all_tools = app.config.mcp.tools == AgentTools::Full;
+    let mcp = mcp_access(&scopes, has_all_tools);
     html! {
         p { "The application gets access to your mailbox through these interfaces:" }
         dl {
-            @for (interface, grants) in [("REST API", rest_access(&scopes)), ("MCP", mcp_access(&scopes))] {
+            @for (interface, grants) in [("REST API", rest_access(&scopes)), ("MCP", mcp)] {
                 @if !grants.is_empty() {
                     dt { (interface) }
                     dd { (grants.join(", and ")) }
                 }
             }
         }
+        (new_grant_policy(app))
         p { "Continue only if " (condition) "." }
     }
 }
 
 /// Renders the policy that a new grant gets.
-pub(super) fn new_grant_policy(app: &App) -> Markup {
+fn new_grant_policy(app: &App) -> Markup {
     html! {
         @match app.config.grants.default_policy {
             Some(preset) => {
@@ -168,10 +172,17 @@ fn rest_access(scopes: &[Scope]) -> Vec<&'static str> {
     [mail, aliases, send].into_iter().flatten().collect()
 }
 
-/// Returns the permissions of the scopes in MCP. MCP has no tool that changes mail.
-fn mcp_access(scopes: &[Scope]) -> Vec<&'static str> {
+/// Returns the permissions of the scopes in MCP. MCP has tools that change mail only if the
+/// operator offers all tools.
+fn mcp_access(scopes: &[Scope], has_all_tools: bool) -> Vec<&'static str> {
     let has = |scope| scopes.contains(&scope);
-    let mail = has(Scope::MailRead).then_some("read and search your mail");
+    let changes = has_all_tools && has(Scope::MailWrite);
+    let mail = match (has(Scope::MailRead), changes) {
+        (true, true) => Some("read, search, flag, move and delete your mail"),
+        (true, false) => Some("read and search your mail"),
+        (false, true) => Some("flag, move and delete your mail"),
+        (false, false) => None,
+    };
     let aliases = match (has(Scope::AliasesRead), has(Scope::AliasesWrite)) {
         (true, true) => Some("list and create aliases"),
         (true, false) => Some("list your aliases"),
