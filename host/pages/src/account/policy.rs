@@ -20,6 +20,7 @@ use crate::policy_words::policy_list;
 const MINUTES: usize = 16;
 
 /// The values of the form's fields as texts.
+#[expect(clippy::struct_excessive_bools, reason = "one for each checkbox")]
 struct PolicyForm {
     send: String,
     /// One address or domain in each line.

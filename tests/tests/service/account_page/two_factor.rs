@@ -36,7 +36,6 @@ fn recovery_codes(page: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-#[expect(clippy::too_many_lines, reason = "one service and many steps")]
 async fn an_owner_enables_two_factor_sign_in_and_disables_it() {
     let service = service().await;
     let ada = service.person("ada").await;
