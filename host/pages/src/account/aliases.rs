@@ -196,7 +196,7 @@ pub(super) async fn delete(app: &App, request: &Request) -> Result<Response, Rej
 
 /// Returns the id of the alias in the path of the request.
 fn number(visit: &Visit<'_>) -> Result<u64, Rejection> {
-    let id = visit.id().parse();
+    let id = visit.id().parse::<u64>();
     id.map_err(|_| Rejection::bad_request(codes::INVALID_ALIAS_ID, "Invalid alias ID"))
 }
 

@@ -75,9 +75,12 @@ pub(super) async fn rewind(app: &App, request: &Request) -> Result<Response, Rej
         // The confirmation contains the time, so that the time between the two forms does not
         // exclude changes.
         let since = match fields.one("since")? {
-            Some(millis) => millis.parse().map(Timestamp::from_millis).map_err(|_| {
-                Rejection::bad_request(codes::INVALID_FIELD, "since must be a time")
-            })?,
+            Some(millis) => millis
+                .parse::<i64>()
+                .map(Timestamp::from_millis)
+                .map_err(|_| {
+                    Rejection::bad_request(codes::INVALID_FIELD, "since must be a time")
+                })?,
             None => app.clock.now().minus(duration),
         };
         if !fields.are_confirmed()? {
