@@ -215,8 +215,7 @@ impl Auth {
         if let Some(budgets) = budgets {
             failures = failures.with_shared(Arc::clone(budgets), "auth_failures");
         }
-        let failures = Arc::new(failures);
-        let uses = Arc::new(Uses::default());
+        let (failures, uses) = (Arc::new(failures), Arc::new(Uses::default()));
         let tasks = DetachedTasks::default();
         let mail_server_accounts = Arc::new(MailServerAccounts {
             directory: directory.clone(),

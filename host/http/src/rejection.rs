@@ -125,11 +125,15 @@ impl From<latchmail_directory::Error> for Rejection {
     }
 }
 
+/// The owner of a mailbox decides about held messages and undoes changes. Other errors than these
+/// are faults of the service.
 impl From<latchmail_mailbox::Error> for Rejection {
     fn from(error: latchmail_mailbox::Error) -> Self {
         match error {
             latchmail_mailbox::Error::CredentialRefused => session_over(),
-            latchmail_mailbox::Error::Unavailable(why) => mail_server_unavailable(why),
+            latchmail_mailbox::Error::Unavailable(why) => {
+                Failure::mail_unavailable().because(why).into()
+            }
             latchmail_mailbox::Error::Unknown(why) => Failure::unknown(why).into(),
             error => Failure::internal(error).into(),
         }
@@ -141,23 +145,17 @@ impl From<outbox::Error> for Rejection {
         match error {
             outbox::Error::CredentialRefused => session_over(),
             outbox::Error::Unavailable(why) | outbox::Error::Lost(why) => {
-                mail_server_unavailable(why)
+                Failure::mail_unavailable().because(why).into()
             }
             error => Failure::internal(error).into(),
         }
     }
 }
 
-/// Returns the error for a session that ended during the request.
+/// Returns the rejection of a request whose session ended during the request.
 pub(crate) fn session_over() -> Rejection {
     let text = "Mail session expired, please log in again";
     Failure::unauthorized(codes::MAIL_SESSION_EXPIRED, text).into()
-}
-
-fn mail_server_unavailable(why: String) -> Rejection {
-    let text = "Mail server is unavailable, please try again in a moment";
-    let failure = Failure::unavailable(codes::MAIL_SERVER_UNAVAILABLE, text);
-    failure.because(why).into()
 }
 
 impl From<manager::Error> for Rejection {
@@ -196,39 +194,6 @@ impl From<latchmail_handlers::Error> for Rejection {
             latchmail_handlers::Error::Failed(failure) => failure.into(),
         }
     }
-}
-
-/// The owner of a mailbox decides about held messages and undoes changes. Other errors than these
-/// are faults of the service.
-impl From<latchmail_mailbox::Error> for Rejection {
-    fn from(error: latchmail_mailbox::Error) -> Self {
-        match error {
-            latchmail_mailbox::Error::CredentialRefused => session_over(),
-            latchmail_mailbox::Error::Unavailable(why) => {
-                Failure::mail_unavailable().because(why).into()
-            }
-            latchmail_mailbox::Error::Unknown(why) => Failure::unknown(why).into(),
-            error => Failure::internal(error).into(),
-        }
-    }
-}
-
-impl From<outbox::Error> for Rejection {
-    fn from(error: outbox::Error) -> Self {
-        match error {
-            outbox::Error::CredentialRefused => session_over(),
-            outbox::Error::Unavailable(why) | outbox::Error::Lost(why) => {
-                Failure::mail_unavailable().because(why).into()
-            }
-            error => Failure::internal(error).into(),
-        }
-    }
-}
-
-/// Returns the rejection of a request whose session ended during the request.
-fn session_over() -> Rejection {
-    let text = "Mail session expired, please log in again";
-    Failure::unauthorized(codes::MAIL_SESSION_EXPIRED, text).into()
 }
 
 /// Returns `text` with an upper-case first letter.

@@ -108,7 +108,8 @@ async fn bytes_are_limited_and_deleted_with_their_changes(fresh: Fresh) {
     let directory = &fresh.directory;
     directory.with("ada", "ada@example.org", &[]).await;
     let begin = async |change| {
-        let begun = journal.begin(OWNER, &[change], LIMITS, NOW);
+        let changes = [change];
+        let begun = journal.begin(OWNER, &changes, LIMITS, NOW);
         begun.await.unwrap()
     };
     let ids = begin(with_bytes("one", 60)).await.unwrap();

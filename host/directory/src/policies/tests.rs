@@ -109,11 +109,8 @@ async fn a_policy_is_read_with_the_standing_of_its_grant(fresh: Fresh) {
     let standing = policies.standing("p").await.unwrap().unwrap();
     assert_eq!(standing.policy, Some(Policy::closed()));
     assert!(!standing.suspended);
-    let unknown =
-        fresh
-            .directory
-            .grants
-            .set_policy_as_operator("ada", "p", &Policy::default(), NOW);
+    let (grants, policy) = (&fresh.directory.grants, Policy::default());
+    let unknown = grants.set_policy_as_operator("ada", "p", &policy, NOW);
     assert_eq!(
         unknown.await.unwrap(),
         crate::grants::Suspension::Unknown,

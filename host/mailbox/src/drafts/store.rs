@@ -122,10 +122,7 @@ impl Drafts {
         let (message, _memory) = self.compose(access, content, &identity).await?;
         let recording = record_change(self, access, kind::DRAFT_UPDATE, &found);
         let recording = recording.await?;
-        match self
-            .replace_found(access, &found, id, message.clone())
-            .await
-        {
+        match replace_found(self, access, &found, id, message.clone()).await {
             Ok(Some((number, appended))) => {
                 let at = (&*found.survey.path, appended);
                 record_stored(self, access, recording, number, at).await;

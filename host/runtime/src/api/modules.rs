@@ -29,9 +29,8 @@ impl Host for Call {
         let account = self.require_session()?;
         let owner = ModuleOwner {
             access: Access {
-                account: account.id,
-                credential: account.mail,
-                member: None,
+                is_person: true,
+                ..Access::of_owner(account.id, account.mail)
             },
             sid: account.sid,
             origin: account.origin,

@@ -322,8 +322,8 @@ async fn codes_are_hidden_in_every_way_of_reading() {
     let draft = holder.send_json("POST /api/v1/mail/drafts", &draft).await;
     assert!(!draft.succeeds(201).to_string().contains(CODE));
     for query in [CODE, "4829", "verification", "-nothing 482913"] {
-        let found = holder.send(&format!("GET /api/v1/mail/search?q={query}&folder=*"));
-        let found = found.await.succeeds(200);
+        let line = format!("GET /api/v1/mail/search?q={query}&folder=*");
+        let found = holder.send(&line).await.succeeds(200);
         assert_eq!(found["total"], 0, "{query}");
     }
     for (tool, arguments) in [
@@ -417,7 +417,8 @@ async fn submit(service: &Service, login: &Value, to: &str, message: &str) {
             .port(server.port())
             .credentials(credentials)
             .build();
-    let sent = transport.send_raw(&envelope.unwrap(), message.as_bytes());
+    let envelope = envelope.unwrap();
+    let sent = transport.send_raw(&envelope, message.as_bytes());
     sent.await.unwrap();
 }
 
