@@ -51,7 +51,14 @@ const FIND: [&str; 2] = [
         WHERE account_id = $1 AND (message_id IN (SELECT jsonb_array_elements_text($2::jsonb)) \
             OR in_reply_to IN (SELECT jsonb_array_elements_text($2::jsonb))) LIMIT $3",
 ];
-/// Finds the records of the milter in the same way.
+/// Finds the records of the messages in the list $2, of which each has at most one.
+const FIND_MESSAGES: [&str; 2] = [
+    "SELECT message_id, by_person, in_reply_to, ancestors, people FROM sent_records \
+        WHERE account_id = $1 AND message_id IN (SELECT value FROM json_each($2))",
+    "SELECT message_id, by_person, in_reply_to, ancestors, people FROM sent_records \
+        WHERE account_id = $1 AND message_id IN (SELECT jsonb_array_elements_text($2::jsonb))",
+];
+/// Finds the records of the milter in the same way as [`FIND`].
 const FIND_IN_FILE: &str = "SELECT message_id, TRUE, in_reply_to, ancestors, people \
     FROM mailserver_sent_mail WHERE login = $1 AND typeof(message_id) = 'text' \
         AND typeof(in_reply_to) IN ('text', 'null') \
@@ -116,7 +123,9 @@ impl SentRecord {
         references: &[String],
         people: impl Iterator<Item = &'p str>,
     ) -> Option<Self> {
-        let is_usable = |id: &&str| !id.is_empty() && id.len() <= MAX_MESSAGE_ID;
+        let is_usable = |id: &&str| {
+            !id.is_empty() && id.len() <= MAX_MESSAGE_ID && !id.contains(char::is_control)
+        };
         let first = references.len().saturating_sub(MAX_ANCESTORS);
         let ancestors = references[first..].iter().map(String::as_str);
         let ancestors: Vec<&str> = ancestors.filter(is_usable).collect();
@@ -216,14 +225,18 @@ impl Policies {
             return Ok(HashMap::new());
         }
         let list = |ids: Vec<&str>| serde_json::Value::from(ids).to_string();
-        let ids = list(ids.iter().map(String::as_str).collect());
+        // PostgreSQL refuses NUL in JSON, and no record has such an id.
+        let ids = ids.iter().map(String::as_str);
+        let ids = list(ids.filter(|id| !id.contains('\0')).collect());
         let find = self.db.query(FIND);
         let mut own: Vec<Row> = self.db.all(find, (account, &ids, MAX_ROWS)).await?;
         let by_milter = self.milter_rows(account, &ids).await?;
         if !by_milter.is_empty() {
-            // The service can have recorded the same Message-ID with another header.
+            // The service can have recorded the same Message-ID with another header. No record of
+            // these messages may be missing, because a grant can have sent them.
             let ids = list(by_milter.iter().map(|row| row.0.as_str()).collect());
-            let known: Vec<Row> = self.db.all(find, (account, &ids, MAX_ROWS)).await?;
+            let find = self.db.query(FIND_MESSAGES);
+            let known: Vec<Row> = self.db.all(find, (account, &ids)).await?;
             own.extend(known);
         }
         let mut records: Records = HashMap::new();
