@@ -32,7 +32,6 @@ const FIND: &str = "SELECT p.id, p.label, p.suspended_at FROM app_passwords p WH
         UNION ALL SELECT t.app_password_id FROM api_tokens t WHERE t.id = $1 AND t.revoked_at IS NULL) \
     AND (p.kind <> 'oauth_grant' OR p.expires_at > $3)";
 const SET_POLICY: &str = "UPDATE app_passwords SET policy = $2 WHERE id = $1";
-const IS_USABLE: &str = "SELECT 1 FROM app_passwords WHERE id = $1 AND suspended_at IS NULL";
 const SET_SUSPENDED: &str = "UPDATE app_passwords SET suspended_at = $2 WHERE id = $1";
 /// Adds a suspended app password to the list of app passwords whose sessions must end.
 const ADD_ENDED: &str = "INSERT INTO ended_app_passwords (app_password_id, ended_at) VALUES ($1, $2) \
@@ -121,14 +120,6 @@ impl Grants {
             policy: row.policy.as_deref().map(Policy::stored),
         };
         Ok(rows.into_iter().map(grant).collect())
-    }
-
-    /// Returns `true` if the grant with this app password has not ended and is not suspended.
-    ///
-    /// # Errors
-    /// Returns [`Error`] if the database fails.
-    pub async fn is_usable(&self, app_password_id: &str) -> Result<bool, Error> {
-        self.db.exists(IS_USABLE, [app_password_id]).await
     }
 
     /// Suspends a grant of the caller's account, or resumes a suspended grant. A call without an

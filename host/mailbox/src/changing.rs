@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use latchmail_core::account_permits::AccountPermits;
 use latchmail_core::detached_tasks::DetachedTasks;
+use latchmail_core::policy::ActingGrant;
 use quick_cache::sync::Cache;
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -93,10 +94,10 @@ impl Changer {
     }
 }
 
-/// Returns the access with which a change of a grant is made. The change uses a credential of
-/// the service, so a suspension of the grant does not interrupt the change between two
-/// commands: a change is refused here, or completes. The access of other callers does not
-/// change.
+/// Returns the access with which a change of a grant is made, with the grant's current policy. The
+/// change uses a credential of the service, so a suspension of the grant does not interrupt the
+/// change between two commands: a change is refused here, or completes. The access of other callers
+/// does not change.
 ///
 /// # Errors
 /// Returns [`Error::Suspended`] if the grant was suspended or has ended. Returns another
@@ -105,12 +106,22 @@ pub(crate) async fn acting<'a>(
     changer: &Changer,
     mut access: Cow<'a, Access>,
 ) -> Result<Cow<'a, Access>, Error> {
-    let Some(grant) = &access.grant else {
+    let Some(grant) = access.grant.clone() else {
         return Ok(access);
     };
-    let grants = &changer.context.directory.grants;
-    if !grants.is_usable(&grant.app_password_id).await? {
-        return Err(Error::Suspended);
+    if access.credential.app_password_id() != Some(&*grant.app_password_id) {
+        // The service completes what the grant began, see `completing`.
+        return Ok(access);
+    }
+    let policies = &changer.context.directory.policies;
+    let standing = policies.standing(&grant.app_password_id).await?;
+    let standing = standing.filter(|standing| !standing.suspended);
+    let policy = standing.ok_or(Error::Suspended)?.policy;
+    if policy != grant.policy {
+        access.to_mut().grant = Some(Arc::new(ActingGrant {
+            policy,
+            ..ActingGrant::clone(&grant)
+        }));
     }
     if let Some(service) = changer.index.access_of(&access.account).await? {
         access.to_mut().credential = service.credential;
@@ -118,17 +129,19 @@ pub(crate) async fn acting<'a>(
     Ok(access)
 }
 
-/// Returns the access with which a change of a grant is completed that has begun. Nothing that
-/// is done with this access is recorded.
+/// Returns the access with which a change of a grant is completed that has begun, also if the grant
+/// was suspended since.
 ///
 /// # Errors
 /// Returns an [`Error`] if the database fails.
 pub(crate) async fn completing(changer: &Changer, access: &Access) -> Result<Access, Error> {
     let mut access = access.clone();
-    if access.grant.take().is_some()
-        && let Some(service) = changer.index.access_of(&access.account).await?
-    {
-        access.credential = service.credential;
+    if access.grant.is_some() {
+        match changer.index.access_of(&access.account).await? {
+            Some(service) => access.credential = service.credential,
+            // With the credential of the grant, the change would be refused.
+            None => access.grant = None,
+        }
     }
     Ok(access)
 }

@@ -45,8 +45,6 @@ const CREDENTIAL_ATTEMPTS: i64 = 6;
 
 /// The text for an account or a member without access.
 const NO_ACCESS: &str = "The sender can no longer use the mailbox";
-/// The text for a suspended grant.
-const SUSPENDED: &str = "The grant that sends this message is suspended";
 /// The text for an unknown outcome.
 const UNKNOWN: &str = "The service stopped while it sent the message, and the outcome is unknown";
 
@@ -116,6 +114,15 @@ impl Handler for Departures {
     }
 }
 
+/// Adds the grant that sends a message to the access, with the policy at the time of the request.
+fn with_grant(access: Access, details: &Details) -> Access {
+    Access {
+        grant: details.grant().map(Arc::new),
+        is_person: details.is_person,
+        ..access
+    }
+}
+
 impl Departures {
     /// Creates the handler. `has_milter` states that the mail server passes submissions through the
     /// milter.
@@ -161,13 +168,11 @@ impl Departures {
                 let recorded = self.record(lease, &entry, ("sent", None)).await?;
                 if let (true, Some(copy)) = (recorded, copy) {
                     let (access, message) = *copy;
-                    // The grant can have ended. The message was sent, so its copy must be stored.
-                    let access = Access {
-                        grant: None,
-                        ..access
-                    };
+                    // The message was sent, so its original is marked also if the grant has ended.
+                    let details = self.outbox.details(&entry)?;
+                    let access = with_grant(access, &details);
                     let changing = &self.outbox.mail.changing;
-                    let original = self.outbox.details(&entry)?.original();
+                    let original = details.original();
                     let copy = async {
                         store_copy(changing.upload_sent_copy(&access, message).await).await
                     };
@@ -226,26 +231,6 @@ impl Departures {
         Ok(access.await?)
     }
 
-    /// Adds the grant that sends a message to the access, with the current policy. If the grant has
-    /// ended, the policy at the time of the request applies, because a message is sent although its
-    /// token has expired. Returns `None` if the grant is suspended.
-    async fn with_grant(&self, access: Access, details: &Details) -> Result<Option<Access>, Error> {
-        let mut grant = details.grant();
-        if let Some(grant) = &mut grant {
-            let policies = &self.outbox.directory.policies;
-            match policies.standing(&grant.app_password_id).await? {
-                Some(standing) if standing.suspended => return Ok(None),
-                Some(standing) => grant.policy = standing.policy,
-                None => {}
-            }
-        }
-        Ok(Some(Access {
-            grant: grant.map(Arc::new),
-            is_person: details.is_person,
-            ..access
-        }))
-    }
-
     /// Decides again whether the policy of the grant lets the message leave. Returns the end of the
     /// attempt if the message must not leave.
     async fn decide(
@@ -280,11 +265,7 @@ impl Departures {
         // A submission that is continued was decided before. The owner has decided about a message
         // that a policy held.
         let is_decided = entry.state != "scheduled" || entry.approved;
-        let access = match self.with_grant(access.clone(), &details).await? {
-            Some(access) => access,
-            None if is_decided => access,
-            None => return failed(SUSPENDED),
-        };
+        let access = with_grant(access, &details);
         match outbox.check_sender(access.clone(), &details.from).await {
             Ok(_) => {}
             Err(Error::Denied(problem)) => return failed(&problem.text),

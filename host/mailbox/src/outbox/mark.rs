@@ -8,6 +8,7 @@ use tokio::time::timeout;
 use super::original::{Original, OriginalMessage, Relation};
 use super::send::Outbox;
 use crate::access::Access;
+use crate::changing::completing;
 use crate::error::Error;
 use crate::mail::Mail;
 
@@ -35,6 +36,8 @@ impl Outbox {
 }
 
 async fn mark(mail: &Mail, access: &Access, original: Original) -> Result<(), Error> {
+    // The message was sent, so a suspension of the grant no longer matters.
+    let access = &completing(&mail.changing, access).await?;
     let (numbers, relation) = match original {
         Original::Known(OriginalMessage { number, relation }) => (vec![number], relation),
         Original::ReplyTo(message_id) => {

@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use latchmail_core::policy::{self, Outgoing, Policy, SendLimit, Verdict, person};
+use latchmail_core::policy::{self, ActingGrant, Outgoing, Policy, SendLimit, Verdict, person};
 use latchmail_directory::policies::{Charge, SentRecord};
 use latchmail_mime::{self as mime, Header};
 
@@ -19,6 +19,7 @@ use super::result::{Error, Sent};
 use super::send::Outbox;
 use crate::access::Access;
 use crate::bounds;
+use crate::error::Error as MailboxError;
 
 /// Maximum number of messages with the Message-ID of the parent that are read.
 const MAX_PARENTS: usize = 3;
@@ -99,36 +100,39 @@ fn is_forward(original: Option<&Original>) -> bool {
     matches!(original, Some(Original::Known(one)) if one.relation == Relation::Forward)
 }
 
-/// Decides whether the caller may send a message, and counts the message towards the caps. A
-/// caller without a policy may send.
+/// Decides with the current policy whether the caller may send a message, and counts the message
+/// towards the caps. A caller without a policy may send.
 ///
 /// # Errors
-/// Returns [`Error::Denied`] if the policy refuses the message. Returns another [`Error`] if the
-/// facts cannot be read: then the message must not be sent.
+/// Returns [`Error::Denied`] if the policy refuses the message, or if the grant is suspended.
+/// Returns another [`Error`] if the policy or the facts cannot be read: then the message must not
+/// be sent.
 pub(crate) async fn authorize(
     outbox: &Outbox,
     access: &Access,
     facts: &Facts,
 ) -> Result<Decision, Error> {
-    let Some(policy) = access.policy() else {
+    let Some(grant) = &access.grant else {
+        return Ok(Decision::Allowed(Permit::default()));
+    };
+    let Some(policy) = current_policy(outbox, grant).await? else {
         return Ok(Decision::Allowed(Permit::default()));
     };
     let now = outbox.clock.now();
     if policy.is_over(now) {
         return Err(refused("requests any longer"));
     }
-    match decide(outbox, access, policy, facts).await? {
+    match decide(outbox, access, &policy, facts).await? {
         Verdict::Allowed => {}
         Verdict::Held(what) => return Ok(Decision::Held(what)),
         Verdict::Refused(what) => return Err(refused(what)),
     }
-    let grant = access.grant.as_ref().filter(|_| facts.leaves_now);
     let has_cap = policy.send_per_day.is_some() || policy.recipients_per_day.is_some();
-    let Some(grant) = grant.filter(|_| has_cap) else {
+    if !(has_cap && facts.leaves_now) {
         return Ok(Decision::Allowed(Permit::default()));
-    };
+    }
     let (policies, recipients) = (&outbox.directory.policies, facts.recipients.len());
-    let charge = policies.charge(&grant.app_password_id, policy, recipients, now);
+    let charge = policies.charge(&grant.app_password_id, &policy, recipients, now);
     match charge.await? {
         Some(charge) => Ok(Decision::Allowed(Permit(Some(charge)))),
         None => match policy.deny("more mail today") {
@@ -136,6 +140,18 @@ pub(crate) async fn authorize(
             Verdict::Refused(what) => Err(refused(what)),
             Verdict::Allowed => Ok(Decision::Allowed(Permit::default())),
         },
+    }
+}
+
+/// Returns the current policy of a grant, because the owner can have changed it since the request
+/// began. If the grant has ended, returns the policy at the time of the request, because a message
+/// is sent although its token has expired.
+async fn current_policy(outbox: &Outbox, grant: &ActingGrant) -> Result<Option<Policy>, Error> {
+    let policies = &outbox.directory.policies;
+    match policies.standing(&grant.app_password_id).await? {
+        Some(standing) if standing.suspended => Err(MailboxError::Suspended.into()),
+        Some(standing) => Ok(standing.policy),
+        None => Ok(grant.policy.clone()),
     }
 }
 
