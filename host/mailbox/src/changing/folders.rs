@@ -210,6 +210,12 @@ impl Changer {
         {
             access.require_open(one)?;
         }
+        let trash = tree.with_role(Role::Trash);
+        if access.delete_limit() == DeleteLimit::Never
+            && trash.is_some_and(|trash| trash.contains(&to))
+        {
+            return Err(Error::Policy(policy::denied(DELETING)));
+        }
         if to == from {
             return Ok(Some((folder, id)));
         }
@@ -298,10 +304,9 @@ impl Changer {
             return deleted;
         }
         // The folder can be gone, because another client has deleted it.
-        deleted.map(|_| Some(())).map_err(|error| {
-            let text = format!("{moved} messages were moved to Trash before this error: {error}");
-            Error::Unknown(text)
-        })
+        deleted
+            .map(|_| Some(()))
+            .map_err(|error| after_moves(moved, error))
     }
 
     /// Deletes a folder. Unless `messages` is `Some(Disposal::Delete)`, the folder must be empty.
@@ -370,20 +375,26 @@ impl Changer {
             let Some((opened, uids)) = found.filter(|(_, uids)| !uids.is_empty()) else {
                 return Ok(moved);
             };
+            if access.grant.is_some() {
+                // Each message gets a number, so that its move can be recorded.
+                let numbered = self.numbers.reconcile(access, &[]).await;
+                numbered.map_err(|error| after_moves(moved, error))?;
+            }
+            let before = moved;
             for uids in uids.chunks(BATCH) {
                 let batch = self.move_batch(access, from, opened.uid_validity, uids, to);
-                batch.await.map_err(|error| match error {
-                    error if moved == 0 => error,
-                    error => Error::Unknown(format!(
-                        "{moved} messages were moved to Trash before this error: {error}"
-                    )),
-                })?;
-                moved += uids.len();
+                let count = batch.await.map_err(|error| after_moves(moved, error))?;
+                moved += count;
+            }
+            if moved == before {
+                return Ok(moved);
             }
         }
         Ok(moved)
     }
 
+    /// Moves messages, and returns their count. For a grant, moves only messages whose move is
+    /// recorded.
     async fn move_batch(
         &self,
         access: &Access,
@@ -391,7 +402,7 @@ impl Changer {
         uid_validity: u32,
         uids: &[Uid],
         to: &str,
-    ) -> Result<(), Error> {
+    ) -> Result<usize, Error> {
         let (message_index, account) = (self.context.message_index(), &access.account);
         let known = message_index.known(account, from, uid_validity, uids);
         let known = known.await?.numbers.into_iter();
@@ -399,7 +410,7 @@ impl Changer {
             known.map(|(uid, number)| (number, uid)).collect();
         let mut lease = self.context.connections.lease(access, Some(from)).await?;
         let Some((session, _)) = select(&mut lease, from, uid_validity).await? else {
-            return Ok(());
+            return Ok(0);
         };
         let mut selected = session.selected_folder()?;
         let recording = if access.grant.is_some() {
@@ -411,7 +422,14 @@ impl Changer {
         } else {
             None
         };
-        let moved = selected.move_to(uids, to).await.map_err(change_error);
+        let uids: Vec<Uid> = match &recording {
+            Some(recording) => recording.messages.iter().map(|(_, uid)| *uid).collect(),
+            None => uids.to_vec(),
+        };
+        if uids.is_empty() {
+            return Ok(0);
+        }
+        let moved = selected.move_to(&uids, to).await.map_err(change_error);
         let moved = moved.and_then(|moved| moved.ok_or_else(|| FolderConflict::NoTrash.into()));
         drop(lease);
         match moved {
@@ -422,7 +440,7 @@ impl Changer {
                 if let Some(recording) = recording {
                     recording.moved(&self.context, access, to, &moved).await;
                 }
-                Ok(())
+                Ok(uids.len())
             }
             Err(error) => {
                 if let Some(recording) = recording {
@@ -514,6 +532,15 @@ fn check(outcome: FolderOutcome) -> Result<(), Error> {
         FolderOutcome::Exists => Err(FolderConflict::Exists.into()),
         FolderOutcome::Missing | FolderOutcome::InvalidName => Err(Error::InvalidFolderPath),
     }
+}
+
+/// Converts an error after `moved` messages were moved.
+fn after_moves(moved: usize, error: Error) -> Error {
+    if moved == 0 {
+        return error;
+    }
+    let text = format!("{moved} messages were moved to Trash before this error: {error}");
+    Error::Unknown(text)
 }
 
 /// Converts an error that follows a successful change.

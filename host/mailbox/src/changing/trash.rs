@@ -145,8 +145,8 @@ impl Changer {
 
     /// Returns the path of the folder with the role `\Trash`.
     async fn trash_folder(&self, access: &Access) -> Result<String, Error> {
-        let path = self.folders.with_role(access, Role::Trash).await?;
-        let path = path.ok_or(Error::NoTrashFolder)?;
+        let trash = self.folders.with_role(access, Role::Trash).await?;
+        let path = trash.ok_or(Error::NoTrashFolder)?.path;
         if access.member.is_some() {
             // The rights refer to the ids of folders. Therefore update their paths first.
             self.folders.refresh(access).await?;

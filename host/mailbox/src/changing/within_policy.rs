@@ -32,7 +32,7 @@ impl Changer {
             (Action::Delete, DeleteLimit::Trash) => {
                 let trash = self.folders.with_role(access, Role::Trash).await?;
                 let action = Action::Move {
-                    to: trash.ok_or(Error::NoTrashFolder)?,
+                    to: trash.ok_or(Error::NoTrashFolder)?.path,
                 };
                 Ok(Cow::Owned(Change {
                     action,
@@ -41,7 +41,7 @@ impl Changer {
             }
             (Action::Move { to }, DeleteLimit::Never) => {
                 let trash = self.folders.with_role(access, Role::Trash).await?;
-                if trash.as_ref() == Some(to) {
+                if trash.is_some_and(|trash| trash.contains(to)) {
                     return Err(Error::Policy(policy::denied(DELETING)));
                 }
                 Ok(Cow::Borrowed(change))
@@ -58,6 +58,6 @@ impl Changer {
             return Ok(false);
         }
         let trash = self.folders.with_role(access, Role::Trash).await?;
-        Ok(trash.as_deref() == Some(to))
+        Ok(trash.is_some_and(|trash| trash.path == to))
     }
 }

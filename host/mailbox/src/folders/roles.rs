@@ -34,18 +34,27 @@ pub struct Folder {
     pub role: Option<Role>,
 }
 
+impl Folder {
+    /// Returns `true` if the path is the path of this folder or of a folder below it.
+    pub(crate) fn contains(&self, path: &str) -> bool {
+        let rest = path.strip_prefix(&*self.path);
+        rest.is_some_and(|rest| {
+            rest.is_empty() || (!self.delimiter.is_empty() && rest.starts_with(&*self.delimiter))
+        })
+    }
+}
+
 impl Folders {
-    /// Returns the path of the folder with this role, from the mail server's current list.
+    /// Returns the folder with this role, from the mail server's current list.
     pub(crate) async fn with_role(
         &self,
         access: &Access,
         role: Role,
-    ) -> Result<Option<String>, Error> {
+    ) -> Result<Option<Folder>, Error> {
         let mut lease = self.context.connections.lease(access, None).await?;
         let folders = retry_read!(lease, session => session.folders(POSITIONS));
         let mut folders = to_folders(folders).into_iter();
-        let found = folders.find(|folder| folder.role == Some(role));
-        Ok(found.map(|folder| folder.path))
+        Ok(folders.find(|folder| folder.role == Some(role)))
     }
 }
 
