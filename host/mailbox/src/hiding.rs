@@ -128,6 +128,13 @@ pub(crate) fn in_draft(access: &Access, draft: &mut StoredDraft) {
     }
 }
 
+/// Returns `true` if a part of a draft is hidden from the caller.
+pub(crate) fn hides_in_draft(access: &Access, draft: &StoredDraft) -> bool {
+    let mut shown = draft.clone();
+    in_draft(access, &mut shown);
+    shown != *draft
+}
+
 /// Hides the codes in the text, the HTML and other texts of a message. If the HTML has codes or
 /// links for signing in, the visible text replaces it, because tags can divide a code. Returns
 /// `true` if something was hidden.

@@ -57,9 +57,9 @@ fn sentences(policy: &Policy) -> Vec<String> {
     });
     all.push(
         if policy.attachments {
-            "It may read and send attachments."
+            "It may read and send the attachments of your mail."
         } else {
-            "It sees no attachments, and sends none."
+            "It sees no attachments of your mail, and cannot send them."
         }
         .to_owned(),
     );
@@ -161,7 +161,7 @@ mod tests {
             "It may send to at most 9 recipients a day.",
             "Other messages wait for your decision.",
             "It may use only these folders, without their subfolders: INBOX, Work.",
-            "It sees no attachments, and sends none.",
+            "It sees no attachments of your mail, and cannot send them.",
             "Codes and links for signing in are hidden from it.",
             "It may not delete mail, and not move mail to Trash.",
             "It may not create or change aliases.",

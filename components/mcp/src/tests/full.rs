@@ -82,11 +82,11 @@ fn a_tool_that_the_scopes_or_the_policy_do_not_allow_is_not_listed() {
         all.filter(|name| !shown.contains(name)).collect::<Vec<_>>()
     };
     assert_eq!(hidden(&["send"]), ["send_message", "send_draft", "reply"]);
+    assert_eq!(hidden(&["attachments"]), ["get_attachment"]);
     assert_eq!(
-        hidden(&["attachments"]),
-        ["get_attachment", "create_upload"]
+        hidden(&["draft"]),
+        ["create_upload", "create_draft", "update_draft"]
     );
-    assert_eq!(hidden(&["draft"]), ["create_draft", "update_draft"]);
     assert_eq!(hidden(&["trash", "move"]), ["move", "trash"]);
     assert_eq!(hidden(&["flag", "folders"]), ["flag", "create_folder"]);
     assert_eq!(hidden(&["aliases"]), ["create_alias"]);

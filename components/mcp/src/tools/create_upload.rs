@@ -41,7 +41,7 @@ pub(super) fn tool<H: Capabilities>() -> Tool<H> {
 body and its media type in Content-Type. The URL works once, for five minutes. The response of the upload has uploadId, which attachments of create_draft, update_draft and reply \
 accept for one hour.",
         scope: Scope::MailSend,
-        action: Some("attachments"),
+        action: Some("draft"),
         full: true,
         hints: Hints::Adds,
         input: schema::of::<Arguments>,

@@ -12,6 +12,7 @@ use latchmail_core::error::Problem;
 use latchmail_core::hexadecimal;
 use latchmail_core::message_number::MessageNumber;
 use latchmail_core::permissions::Right;
+use latchmail_core::policy;
 use latchmail_directory::sendings::{Key, RETENTION};
 use latchmail_imap::{Fetched, MessageRef};
 use sha2::{Digest as _, Sha256};
@@ -305,6 +306,11 @@ impl Drafts {
         options: &SendOptions,
     ) -> Result<Transferred, OutboxError> {
         let (outbox, message) = (&self.outbox, &outgoing.message);
+        if access.hides_attachments() && !holds::files(message.clone()).await?.is_empty() {
+            // The service does not know who attached the files.
+            let what = "sending a draft with attachments";
+            return Err(OutboxError::Denied(policy::denied(what)));
+        }
         let original = original::of_message(message);
         let leaves_now = !options.is_later();
         let facts = Facts::of_message(message, &outgoing.envelope, original.as_ref(), leaves_now);

@@ -19,7 +19,7 @@ use super::id::DraftId;
 use super::original;
 use super::recording::{failed, record_change, record_creation, record_stored};
 use super::result::Error;
-use super::stored::describe_bytes;
+use super::stored::{describe_bytes, require_shown};
 use super::survey::Found;
 use super::{DraftContent, Drafts, StoredDraft};
 use crate::access::Access;
@@ -108,6 +108,7 @@ impl Drafts {
             return Ok(None);
         };
         check_version(access, &found, if_version)?;
+        require_shown(self, access, &found).await?;
         let (message_id, original) = self.kept_fields(access, &found).await?;
         let message_id = match message_id {
             Some(message_id) => message_id,

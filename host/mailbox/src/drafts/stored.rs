@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use latchmail_core::message_number::{MessageNumber, Uid};
+use latchmail_core::policy;
 use latchmail_imap::{Fetched, MessageRef};
 use latchmail_mime::{self as mime, Address, Attachment, Field, Fields, Header, addresses_of};
 use latchmail_shape::check_header_field;
@@ -12,6 +13,7 @@ use super::Drafts;
 use super::id::DraftId;
 use super::outgoing::is_private;
 use super::result::{Error, internal};
+use super::survey::Found;
 use crate::access::Access;
 use crate::connections::retry::retry_read;
 use crate::error::Error as MailboxError;
@@ -138,6 +140,33 @@ pub(super) async fn describe_bytes(
         ..Fetched::default()
     };
     describe(access, (id, number), MessageParts::of_complete(message)).await
+}
+
+/// Checks that no part of a draft is hidden from the caller, because the caller cannot store a
+/// hidden part again.
+///
+/// # Errors
+/// Returns [`MailboxError::Policy`] if a part is hidden. Returns another [`Error`] if the operation
+/// fails.
+pub(super) async fn require_shown(
+    drafts: &Drafts,
+    access: &Access,
+    found: &Found,
+) -> Result<(), Error> {
+    if !access.hides_codes() && !access.hides_attachments() {
+        return Ok(());
+    }
+    let (message, _memory) = drafts.read_message(access, found, None).await?;
+    let everything = Access {
+        grant: None,
+        ..access.clone()
+    };
+    let draft = describe_bytes(&everything, found.id, found.number, message).await?;
+    if hiding::hides_in_draft(access, &draft) {
+        let what = "replacing a draft with parts that it hides";
+        return Err(MailboxError::Policy(policy::denied(what)).into());
+    }
+    Ok(())
 }
 
 async fn describe(

@@ -234,8 +234,8 @@ fn hash<'a>(from: &str, recipients: impl Iterator<Item = &'a str>, message: &[u8
     hexadecimal::lower(&hash.finalize())
 }
 
-/// Returns the attachments of a message.
-async fn files(message: Bytes) -> Result<Vec<HeldFile>, Error> {
+/// Returns the attachments of a message, at most [`MAX_FILES`].
+pub(crate) async fn files(message: Bytes) -> Result<Vec<HeldFile>, Error> {
     let size = message.len();
     let parse = move || {
         let parts = MessageParts::of_complete(Fetched {

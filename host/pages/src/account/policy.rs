@@ -210,7 +210,7 @@ impl PolicyForm {
                     legend { "Reading" }
                     (check("allFolders", "All folders", self.all_folders))
                     (area("folders", "Folders", "One path in each line, without subfolders. Ignored if “All folders” is selected.", &self.folders))
-                    (check("attachments", "Attachments, also for sending", self.attachments))
+                    (check("attachments", "Attachments of my mail, also for sending", self.attachments))
                     (check("hideCodes", "Hide codes and links for signing in", self.hide_codes))
                 }
                 fieldset {
