@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 
 use latchmail_core::policy;
-use latchmail_mime::codes::{has_codes, has_links, hide};
+use latchmail_mime::codes::{has_codes, has_codes_in_source, has_links, hide};
 use latchmail_mime::{Fields, new_text};
 
 use crate::access::Access;
@@ -144,15 +144,15 @@ pub(crate) fn in_content(
     others: &mut [String],
 ) -> bool {
     let mut visible = html.as_deref().map(latchmail_html::visible_text);
-    let has_secret_links = html.as_deref().is_some_and(|html| {
+    let has_secrets = html.as_deref().is_some_and(|html| {
         let texts = others.iter().chain(&visible).chain(text.iter());
         let texts: Vec<&str> = texts.map(String::as_str).collect();
-        has_links(html, &texts)
+        has_codes_in_source(html, &texts)
     });
     let mut all: Vec<&mut String> = others.iter_mut().collect();
     all.extend(text.as_mut());
     all.extend(visible.as_mut());
-    let hidden = hide(&mut all) || has_secret_links;
+    let hidden = hide(&mut all) || has_secrets;
     if hidden && let Some(visible) = visible {
         *html = None;
         if text.is_none() {

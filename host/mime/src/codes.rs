@@ -56,6 +56,17 @@ pub fn has_links(html: &str, texts: &[&str]) -> bool {
     links(html).any(|range| is_sign_in_link(&html[range], speaks))
 }
 
+/// Returns `true` if the source of an HTML document has a link for signing in. If the message
+/// speaks of signing in, also returns `true` if the source has a code, for example in a part that
+/// readers do not see. `texts` are other texts of the message.
+#[must_use]
+pub fn has_codes_in_source(html: &str, texts: &[&str]) -> bool {
+    let mut all = texts.iter().chain(std::iter::once(&html));
+    let speaks = all.any(|text| speaks_of_signing_in(text));
+    (speaks && !candidates(html).is_empty())
+        || links(html).any(|range| is_sign_in_link(&html[range], speaks))
+}
+
 /// Returns `true` if a reader does not see the character, also between two digits.
 fn is_invisible(c: char) -> bool {
     invisible(c).is_some() || matches!(c, '\u{ad}' | '\u{200c}' | '\u{200d}')

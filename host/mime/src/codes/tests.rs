@@ -48,6 +48,13 @@ fn links_for_signing_in_are_hidden() {
     let html = "<a href=\"https://example.org/m/AbC123\">Sign in</a>";
     assert!(has_links(html, &["Your magic link"]));
     assert!(!has_links(html, &["Our new office"]));
+    let source = "<p style=\"display:none\">482913 is your verification code</p><p>Hello</p>";
+    assert!(has_codes_in_source(source, &["Hello"]));
+    assert!(has_codes_in_source(html, &["Your magic link"]));
+    assert!(!has_codes_in_source(
+        "<p style=\"color:#333333\">Hello</p>",
+        &["Hello"]
+    ));
 }
 
 #[test]
