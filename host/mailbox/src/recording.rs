@@ -8,11 +8,13 @@ use latchmail_core::codes;
 use latchmail_core::error::Problem;
 use latchmail_core::message_number::MessageNumber;
 use latchmail_directory::grant_changes::{Completion, GrantChanges, Limits, NewChange, Place};
+use latchmail_imap::flag::Flag;
 use serde_json::Value;
 
 use crate::access::Access;
 use crate::context::Context;
 use crate::error::Error;
+use crate::message::notice::NOTICE_KEYWORD;
 
 /// Limits of the journal: the changes of a grant, and the bytes of the drafts of an account. A
 /// grant that reaches a limit can change nothing until older changes are deleted.
@@ -123,6 +125,19 @@ impl Recording {
             }
         }
     }
+}
+
+/// Checks that a grant may set or remove these flags.
+///
+/// # Errors
+/// Returns [`Error::Rejected`] if one of them is the keyword of notices.
+pub(crate) fn require_free(flags: &[Flag]) -> Result<(), Error> {
+    let is_keyword = |flag: &Flag| flag.as_str().eq_ignore_ascii_case(NOTICE_KEYWORD);
+    if !flags.iter().any(is_keyword) {
+        return Ok(());
+    }
+    let text = format!("The flag {NOTICE_KEYWORD} is reserved for the service");
+    Err(Error::Rejected(text))
 }
 
 /// Makes a change that concerns no single message, with a record. `change` is only called for a

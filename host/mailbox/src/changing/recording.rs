@@ -14,7 +14,7 @@ use super::change::Action;
 use crate::access::Access;
 use crate::context::Context;
 use crate::error::Error;
-use crate::message::notice::{NOTICE_KEYWORD, is_notice};
+use crate::message::notice::is_notice;
 use crate::recording::{self, kind, message_subject};
 
 /// The recorded changes of messages in one folder.
@@ -46,11 +46,8 @@ pub(super) async fn record(
     (path, uid_validity): (&str, u32),
     (messages, action): (&[(MessageNumber, Uid)], &Action),
 ) -> Result<FolderRecording, Error> {
-    if let Action::Flag { flags, .. } = action
-        && flags.iter().any(|flag| is_reserved(flag))
-    {
-        let text = format!("The flag {NOTICE_KEYWORD} is reserved for the service");
-        return Err(Error::Rejected(text));
+    if let Action::Flag { flags, .. } = action {
+        recording::require_free(flags)?;
     }
     let uids: Vec<Uid> = messages.iter().map(|(_, uid)| *uid).collect();
     let states = selected.flags_of(&uids).await?;
@@ -189,10 +186,6 @@ impl Row {
             details: self.details.to_string(),
         }
     }
-}
-
-fn is_reserved(flag: &Flag) -> bool {
-    flag.as_str().eq_ignore_ascii_case(NOTICE_KEYWORD)
 }
 
 /// Returns the kind and the details of a change of a message in the folder `path` with these flags.

@@ -8,7 +8,7 @@ use super::import::{Import, Importer};
 use super::result::{Error, Imported};
 use crate::access::Access;
 use crate::error::Error as MailboxError;
-use crate::recording::{begin, change_of, kind, message_subject};
+use crate::recording::{begin, change_of, kind, message_subject, require_free};
 
 impl Importer {
     /// Stores a message, with a record if a grant imports it.
@@ -18,6 +18,9 @@ impl Importer {
         import: &Import,
         key: Option<&Key>,
     ) -> Result<Option<Imported>, Error> {
+        if access.grant.is_some() {
+            require_free(&import.flags)?;
+        }
         let flags: Vec<&str> = import.flags.iter().map(AsRef::as_ref).collect();
         let details = json!({ "folder": import.path(), "flags": flags });
         // The number of the message is known when the message is stored.
