@@ -19,6 +19,7 @@ mod paths;
 mod policy;
 mod routes;
 mod sessions;
+mod tokens;
 mod two_factor;
 mod visit;
 

@@ -12,6 +12,7 @@ use maud::{Markup, html};
 
 use super::claims::{foreign, visible};
 use super::paths;
+use super::tokens;
 use super::visit::{Refusal, Visit, act, show};
 use crate::elements::{Confirmation, button, time};
 use crate::policy_words::{policy_list, summary};
@@ -23,6 +24,7 @@ pub(super) async fn list(app: &App, request: &Request) -> Result<Response, Rejec
         let grants = app.auth.grants.list(visit.account()).await?;
         let now = app.clock.now();
         let body = html! {
+            (tokens::form(visit.csrf()))
             @if grants.is_empty() { p { "No agent and no token can act for you." } }
             ul.cards {
                 @for grant in &grants { li { (card(visit.csrf(), grant, now)) } }

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::{
     aliases, app_passwords, grants, holds, journal, modules, overview, paths, policy, sessions,
-    two_factor, visit,
+    tokens, two_factor, visit,
 };
 use crate::shell::style_sheet;
 use crate::sign_in::{show_account_sign_in, submit_account_sign_in};
@@ -95,6 +95,9 @@ fn grant_routes() -> Vec<(Route, Target<App>)> {
     vec![
         get(paths::GRANTS, "accountGrants", |s, r| {
             Box::pin(grants::list(s, r))
+        }),
+        post(paths::GRANTS, "accountCreateToken", |s, r| {
+            Box::pin(tokens::create(s, r))
         }),
         get("/account/grants/{id}", "accountGrant", |s, r| {
             Box::pin(grants::one(s, r))

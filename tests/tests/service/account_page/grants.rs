@@ -1,6 +1,7 @@
 //! Agents and tokens: suspension, end, policies, journals, and the policy on the sign-in page.
 
 use latchmail_tests::administrator::{FormBrowser, PageForm, text};
+use latchmail_tests::client::between;
 use latchmail_tests::{Client, message_with_subject};
 use serde_json::json;
 
@@ -47,6 +48,47 @@ async fn agents_and_tokens_are_suspended_resumed_and_deleted_at_once() {
             .await
             .contains("No agent and no token")
     );
+}
+
+#[tokio::test]
+async fn a_token_is_created_and_shown_once() {
+    let service = service().await;
+    let ada = service.person("ada").await;
+    let browser = FormBrowser::of_owner(&service, &ada.address).await;
+    let list = "/account/grants";
+    let read = ("mail:read", "yes");
+    // The form has a checkbox for each scope. A browser sends only selected checkboxes.
+    let create = async |values: &[(&str, &str)]| {
+        let mut form = PageForm::named(&browser.page(list).await, "Create");
+        form.fields.retain(|name, _| name == "csrf");
+        for (name, value) in values {
+            form.fields.insert((*name).into(), (*value).into());
+        }
+        browser.submit(&form).await
+    };
+    for refused in [
+        vec![("label", "CI")],
+        vec![("label", "  "), read],
+        vec![("label", "CI"), read, ("days", "0")],
+        vec![("label", "CI"), read, ("days", "366")],
+        vec![("label", "CI"), read, ("days", "soon")],
+    ] {
+        assert_eq!(create(&refused).await.status, 400, "{refused:?}");
+    }
+    let created = create(&[("label", "CI & <b>"), read, ("days", "30")]).await;
+    let page = text(&created);
+    assert_eq!(created.status, 200, "{page}");
+    let secret = between(&page, "<code>", "</code>");
+    let used = service.with_bearer(FOLDERS, &secret).await;
+    assert_eq!(used.status, 200, "{}", text(&used));
+    let page = browser.page(list).await;
+    assert!(page.contains("CI &amp; &lt;b&gt;"), "{page}");
+    assert!(!page.contains(&secret), "{page}");
+    let grants = ada.send("GET /api/v1/profile/grants").await.succeeds(200);
+    let grants = grants["grants"].as_array().unwrap();
+    assert_eq!(grants.len(), 1, "{grants:?}");
+    assert_eq!(grants[0]["scopes"], json!(["mail:read"]));
+    assert!(grants[0]["expiresAt"].is_string(), "{grants:?}");
 }
 
 #[tokio::test]

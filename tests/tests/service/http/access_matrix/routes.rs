@@ -75,6 +75,7 @@ pub(super) const ACCOUNT_PAGE: [&str; 38] = [
     "POST /account/holds/{id}/approve",
     "POST /account/holds/{id}/reject",
     "GET /account/grants",
+    "POST /account/grants",
     "GET /account/grants/{id}",
     "POST /account/grants/{id}/suspend",
     "POST /account/grants/{id}/resume",
