@@ -168,6 +168,16 @@ pub struct HoldResult {
     pub status: &'static str,
 }
 
+/// The body of responses with the status 202, for the API description.
+#[derive(ToSchema)]
+#[serde(untagged)]
+pub enum LaterResult {
+    /// The message leaves later.
+    Scheduled(ScheduledResult),
+    /// The message waits for the approval of the mailbox's owner.
+    Held(HoldResult),
+}
+
 /// The result of sending a message.
 pub enum Delivery {
     /// The message was sent.

@@ -3,7 +3,7 @@
 
 use latchmail_common::composing::{self, ComposeRequest, Mode};
 use latchmail_common::reading;
-use latchmail_common::sending::{ScheduledResult, SendResult};
+use latchmail_common::sending::{LaterResult, SendResult};
 use latchmail_sdk::capability::{Caller, Compose, Outbox};
 use latchmail_sdk::{Failure, Reply, Request};
 
@@ -31,7 +31,7 @@ use latchmail_sdk::{Failure, Reply, Request};
             body = SendResult,
             headers(("Idempotent-Replayed" = Option<String>, description = "`true` if the response repeats an earlier one and nothing was sent now"))
         ),
-        (status = 202, description = "The message leaves later", body = ScheduledResult),
+        (status = 202, description = "The message leaves later, or waits for the approval of the mailbox's owner", body = LaterResult),
         (status = 400, description = "`Invalid message UID`, `Invalid JSON body`; an invalid field; too many recipients; a recipient that the mail server rejects", body = latchmail_sdk::Failed),
         (status = 403, description = "`You can only send from your own address or active aliases`; a token without the scope `mail:read`", body = latchmail_sdk::Failed),
         (status = 404, description = "`Message not found`, `Upload not found`, `Attachment not found`", body = latchmail_sdk::Failed),
@@ -69,7 +69,7 @@ pub(crate) fn reply(
             body = SendResult,
             headers(("Idempotent-Replayed" = Option<String>, description = "`true` if the response repeats an earlier one and nothing was sent now"))
         ),
-        (status = 202, description = "The message leaves later", body = ScheduledResult),
+        (status = 202, description = "The message leaves later, or waits for the approval of the mailbox's owner", body = LaterResult),
         (status = 400, description = "As for a reply", body = latchmail_sdk::Failed),
         (status = 403, description = "As for a reply", body = latchmail_sdk::Failed),
         (status = 404, description = "As for a reply", body = latchmail_sdk::Failed),
@@ -107,7 +107,7 @@ pub(crate) fn reply_all(
             body = SendResult,
             headers(("Idempotent-Replayed" = Option<String>, description = "`true` if the response repeats an earlier one and nothing was sent now"))
         ),
-        (status = 202, description = "The message leaves later", body = ScheduledResult),
+        (status = 202, description = "The message leaves later, or waits for the approval of the mailbox's owner", body = LaterResult),
         (status = 400, description = "`to must name at least one recipient`; as for a reply", body = latchmail_sdk::Failed),
         (status = 403, description = "As for a reply", body = latchmail_sdk::Failed),
         (status = 404, description = "As for a reply", body = latchmail_sdk::Failed),

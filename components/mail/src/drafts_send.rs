@@ -1,7 +1,7 @@
 //! POST `/api/v1/mail/drafts/{id}/send`: sends a draft.
 
 use latchmail_common::sending::drafts::{DraftSendRequest, send_failure};
-use latchmail_common::sending::{ScheduledResult, SendResult, check_key, delivery, options};
+use latchmail_common::sending::{LaterResult, SendResult, check_key, delivery, options};
 use latchmail_sdk::capability::{Caller, Drafts};
 use latchmail_sdk::{Failure, Reply, Request};
 
@@ -33,7 +33,7 @@ use crate::drafts::required_version;
             body = SendResult,
             headers(("Idempotent-Replayed" = Option<String>, description = "`true` if the response repeats an earlier one and nothing was sent now"))
         ),
-        (status = 202, description = "The message leaves later", body = ScheduledResult),
+        (status = 202, description = "The message leaves later, or waits for the approval of the mailbox's owner", body = LaterResult),
         (status = 400, description = "A field of the draft is missing or invalid, with the text of the route that sends a message; a recipient that the mail server rejects", body = latchmail_sdk::Failed),
         (status = 403, description = "`You can only send from your own address or active aliases`, `You do not have permission to send from this domain`; the scope `mail:read` is missing", body = latchmail_sdk::Failed),
         (status = 404, description = "`Draft not found`", body = latchmail_sdk::Failed),

@@ -1,6 +1,6 @@
 //! POST `/api/v1/mail/send`: validates and sends a message and files a copy in Sent.
 
-use latchmail_common::sending::{self, ScheduledResult, SendRequest, SendResult};
+use latchmail_common::sending::{self, LaterResult, SendRequest, SendResult};
 use latchmail_sdk::capability::{Caller, Outbox};
 use latchmail_sdk::{Failure, Reply, Request};
 
@@ -29,7 +29,7 @@ use latchmail_sdk::{Failure, Reply, Request};
             body = SendResult,
             headers(("Idempotent-Replayed" = Option<String>, description = "`true` if the response repeats an earlier one and nothing was sent now"))
         ),
-        (status = 202, description = "The message leaves later", body = ScheduledResult),
+        (status = 202, description = "The message leaves later, or waits for the approval of the mailbox's owner", body = LaterResult),
         (status = 400, description = "`Invalid JSON body`; an invalid field; a header field that is not allowed; too many recipients; a recipient that the mail server rejects", body = latchmail_sdk::Failed),
         (status = 403, description = "`You can only send from your own address or active aliases`, `You do not have permission to send from this domain`; an attachment of a message without the scope `mail:read`", body = latchmail_sdk::Failed),
         (status = 404, description = "`Upload not found`, `Attachment not found`, `Message not found`", body = latchmail_sdk::Failed),
