@@ -52,7 +52,7 @@ pub(super) enum PolicyOnDenied {
 #[expect(dead_code, reason = "used only for the API description")]
 pub(super) struct GrantPolicy {
     /// To whom the grant may send.
-    #[schema(inline, required = false, default = "any")]
+    #[schema(required = false, default = "any")]
     send: PolicySend,
     /// Addresses and domains (`@example.org`, without subdomains) to which the grant may send.
     #[schema(required = false, max_items = 1000)]
@@ -74,10 +74,10 @@ pub(super) struct GrantPolicy {
     #[schema(required = false, default = false)]
     hide_codes: bool,
     /// How the grant may delete messages.
-    #[schema(inline, required = false, default = "permanent")]
+    #[schema(required = false, default = "permanent")]
     delete: PolicyDelete,
     /// What happens to a message that the policy does not allow.
-    #[schema(inline, required = false, default = "refuse")]
+    #[schema(required = false, default = "refuse")]
     on_denied: PolicyOnDenied,
     /// Whether the grant may create and change aliases, as far as its scopes permit.
     #[schema(required = false, default = false)]
