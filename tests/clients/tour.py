@@ -505,6 +505,23 @@ for grant in remaining:
     call("end_grant", me, id=grant.id)
 assert not grants("oauth")
 
+# The policy of a token, messages that it holds, and the journal of the token.
+scopes = [models.TokenScope.MAILREAD, models.TokenScope.MAILSEND]
+grant = call("create_token", me, 201, body=models.TokenRequest(label="a sender", scopes=scopes))
+policy = models.GrantPolicy.from_dict({"send": "list", "onDenied": "hold"})
+call("set_grant_policy", me, id=grant.id, body=policy)
+assert call("get_grant_policy", me, id=grant.id).on_denied == "hold"
+sending = client(grant.token)
+message = models.SendRequest(from_=data["address"], to=[data["guest"]], subject="Held", text="Hello")
+for decision in ["approve_hold", "reject_hold"]:
+    hold = call("send_message", sending, 202, body=message).hold_id
+    seen = call("get_hold", me, id=hold)
+    call(decision, me, id=hold, body=models.HoldDecision(hash_=seen.hash_))
+call("list_holds", me)
+call("list_grant_changes", me, id=grant.id)
+since = datetime.datetime(2026, 1, 1, tzinfo=datetime.timezone.utc)
+call("rewind_grant", me, id=grant.id, body=models.RewindRequest(since=since))
+
 # Last, because it ends other sessions.
 changed = models.PasswordRequest(current_password=data["password"], new_password=data["password"] + "x")
 call("change_password", me, body=changed)

@@ -508,6 +508,38 @@ for (const { id } of remaining) {
 }
 equal(await grants('oauth'), []);
 
+// The policy of a token, messages that it holds, and the journal of the token.
+const sender = await ok(me.POST('/api/v1/tokens', { body: { label: 'a sender', scopes: ['mail:read', 'mail:send'] } }));
+const ofSender = { params: { path: { id: sender.id } } };
+await ok(
+    me.PUT('/api/v1/profile/grants/{id}/policy', {
+        ...ofSender,
+        body: {
+            send: 'list',
+            sendTo: [],
+            attachments: true,
+            hideCodes: false,
+            delete: 'permanent',
+            onDenied: 'hold',
+            aliases: false,
+        },
+    }),
+);
+equal((await ok(me.GET('/api/v1/profile/grants/{id}/policy', ofSender)))?.onDenied, 'hold');
+const sending = clientOf(sender.token);
+const held = async () => {
+    const answer = await ok(sending.POST('/api/v1/mail/send', { body: finished }));
+    if (!('holdId' in answer)) throw new Error('the message was not held');
+    const hold = { params: { path: { id: answer.holdId } } };
+    const { hash } = await ok(me.GET('/api/v1/profile/holds/{id}', hold));
+    return { ...hold, body: { hash } };
+};
+await ok(me.POST('/api/v1/profile/holds/{id}/approve', await held()));
+await ok(me.POST('/api/v1/profile/holds/{id}/reject', await held()));
+await ok(me.GET('/api/v1/profile/holds'));
+await ok(me.GET('/api/v1/profile/grants/{id}/journal', ofSender));
+await ok(me.POST('/api/v1/profile/grants/{id}/rewind', { ...ofSender, body: { since: '2026-01-01T00:00:00Z' } }));
+
 // Last, because it ends other sessions.
 await ok(me.POST('/api/v1/profile/password', { body: { current_password: data.password, new_password: `${data.password}x` } }));
 
