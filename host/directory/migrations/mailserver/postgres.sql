@@ -9,6 +9,8 @@ DECLARE
     contract CONSTANT text[] := ARRAY['mailserver_version', 'mailserver_passwords', 'mailserver_login_names', 'mailserver_users', 'mailserver_domains',
                                       'mailserver_custom_domains', 'mailserver_aliases', 'mailserver_senders', 'mailserver_last_logins',
                                       'mailserver_results_key', 'mailserver_quotas',
+                                      'mailserver_removals', 'mailserver_addresses', 'mailserver_forwards',
+                                      'mailserver_separators', 'mailserver_catch_alls',
                                       'mailserver_alias_receipts', 'mailserver_submissions', 'mailserver_delivery_reports',
                                       'mailserver_sent_mail'];
     view_name text;

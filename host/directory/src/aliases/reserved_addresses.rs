@@ -5,7 +5,7 @@ use latchmail_core::caller::Origin;
 use latchmail_core::clock::Timestamp;
 
 use super::Aliases;
-use crate::db::{Error, Tx};
+use crate::db::{Error, Source, Tx};
 use crate::events::{self, Event, Kind};
 
 const FOUND: &str = "SELECT kind, live, account_id FROM addresses WHERE address = $1";
@@ -112,15 +112,16 @@ impl Aliases {
     }
 }
 
-/// Records an event about an address and commits the transaction.
+/// Copies an address for the mail servers, records an event about it, and commits the transaction.
 async fn record_and_commit(
-    tx: Tx,
+    mut tx: Tx,
     kind: Kind,
     address: &str,
     owner: Option<String>,
     now: Timestamp,
     origin: &Origin,
 ) -> Result<(), Error> {
+    tx.project(Source::Alias(address)).await?;
     let event = Event {
         account: owner.as_deref(),
         address,

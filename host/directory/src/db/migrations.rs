@@ -179,6 +179,20 @@ const STEPS: &[Step] = &[
         sqlite: include_str!("../../migrations/sqlite/0021_tickets.sql"),
         postgres: include_str!("../../migrations/postgres/0021_tickets.sql"),
     },
+    Step {
+        version: 23,
+        description: "routes and deletions",
+        oldest: 1,
+        sqlite: include_str!("../../migrations/sqlite/0023_routes_and_deletions.sql"),
+        postgres: include_str!("../../migrations/postgres/0023_routes_and_deletions.sql"),
+    },
+    Step {
+        version: 24,
+        description: "credential networks",
+        oldest: 1,
+        sqlite: include_str!("../../migrations/sqlite/0024_credential_networks.sql"),
+        postgres: include_str!("../../migrations/postgres/0024_credential_networks.sql"),
+    },
 ];
 
 /// Runs the missing migrations. The caller must begin a write transaction first, because the

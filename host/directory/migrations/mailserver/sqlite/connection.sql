@@ -1,5 +1,5 @@
 -- Defines which rows the file that mail servers read must contain. Runs on every connection, after that file was attached as `mailserver`. The views correspond
--- to those in ../../postgres/0001_initial.sql. `src/db/sqlite/projection.rs` and repair.sql copy the rows of these views to the file.
+-- to those in ../../postgres/ (0001_initial.sql and 0023_routes_and_deletions.sql). `src/db/sqlite/projection.rs` and repair.sql copy the rows of these views to the file.
 
 -- FULL, as for the main file. Otherwise, a power failure could remove a confirmed alias from this file, and mail to the alias would bounce if the mail server
 -- starts before the service has repaired the file.
@@ -14,7 +14,30 @@ CREATE TEMP VIEW due_login_names AS
 CREATE TEMP VIEW due_passwords AS
     SELECT p.id AS app_password_id, a.address, p.selector, '{SHA256.HEX}' || p.secret_hash AS password, p.kind, p.expires_at
     FROM main.app_passwords p JOIN main.accounts a ON a.id = p.account_id
-    WHERE a.active AND p.suspended_at IS NULL;
+    WHERE (a.active OR a.removing) AND p.suspended_at IS NULL;
+
+CREATE TEMP VIEW due_removals AS
+    SELECT address, id AS mailbox FROM main.accounts WHERE removing AND NOT active;
+
+CREATE TEMP VIEW due_addresses AS
+    SELECT address, domain FROM main.addresses;
+
+CREATE TEMP VIEW due_forwards AS
+    SELECT address, forward_to AS destination FROM main.accounts WHERE active AND forward_to IS NOT NULL;
+
+CREATE TEMP VIEW due_separators AS
+    SELECT s.domain, s.separator FROM main.domain_settings s
+    WHERE s.separator IS NOT NULL AND (
+        (s.owner IS NULL AND EXISTS (SELECT 1 FROM main.platform_domains p WHERE p.domain = s.domain))
+        OR EXISTS (SELECT 1 FROM main.domains o WHERE o.domain = s.domain AND o.account_id = s.owner AND o.verified_at IS NOT NULL));
+
+CREATE TEMP VIEW due_catch_alls AS
+    SELECT s.domain, a.address AS destination
+    FROM main.domain_settings s JOIN main.accounts a ON a.id = s.catch_all_account
+    WHERE a.active AND (
+        (s.owner IS NULL AND EXISTS (SELECT 1 FROM main.platform_domains p WHERE p.domain = s.domain))
+        OR (s.owner = s.catch_all_account
+            AND EXISTS (SELECT 1 FROM main.domains o WHERE o.domain = s.domain AND o.account_id = s.owner AND o.verified_at IS NOT NULL)));
 
 CREATE TEMP VIEW due_domains AS
     SELECT domain FROM main.platform_domains

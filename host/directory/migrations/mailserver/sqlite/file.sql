@@ -90,3 +90,35 @@ CREATE TABLE IF NOT EXISTS mailserver_quotas (
 CREATE TABLE IF NOT EXISTS mailserver_results_key (
     secret TEXT PRIMARY KEY
 );
+
+-- Mailboxes that are being deleted: they receive no mail, but the service can log in.
+CREATE TABLE IF NOT EXISTS mailserver_removals (
+    address TEXT PRIMARY KEY,
+    mailbox TEXT NOT NULL
+);
+
+-- Every address that an account has or had, and every address that the operator reserves. No catch-all receives mail for these addresses.
+CREATE TABLE IF NOT EXISTS mailserver_addresses (
+    address TEXT PRIMARY KEY,
+    domain  TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS mailserver_addresses_by_domain ON mailserver_addresses (domain);
+
+-- The addresses to which copies of the mail of accounts are forwarded.
+CREATE TABLE IF NOT EXISTS mailserver_forwards (
+    address     TEXT PRIMARY KEY,
+    destination TEXT NOT NULL
+);
+
+-- The domains whose addresses can have an extension, and the character before the extension.
+CREATE TABLE IF NOT EXISTS mailserver_separators (
+    domain    TEXT PRIMARY KEY,
+    separator TEXT NOT NULL
+);
+
+-- The accounts that receive mail for unknown addresses of a domain.
+CREATE TABLE IF NOT EXISTS mailserver_catch_alls (
+    domain      TEXT PRIMARY KEY,
+    destination TEXT NOT NULL
+);
+CREATE INDEX IF NOT EXISTS mailserver_catch_alls_by_destination ON mailserver_catch_alls (destination);

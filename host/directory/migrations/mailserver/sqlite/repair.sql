@@ -53,3 +53,28 @@ DELETE FROM mailserver.mailserver_results_key AS p WHERE NOT EXISTS (
     SELECT 1 FROM temp.due_results_key d WHERE d.secret = p.secret);
 INSERT INTO mailserver.mailserver_results_key
     SELECT secret FROM temp.due_results_key EXCEPT SELECT secret FROM mailserver.mailserver_results_key;
+
+DELETE FROM mailserver.mailserver_removals AS p WHERE NOT EXISTS (
+    SELECT 1 FROM temp.due_removals d WHERE d.address = p.address AND d.mailbox = p.mailbox);
+INSERT INTO mailserver.mailserver_removals
+    SELECT address, mailbox FROM temp.due_removals EXCEPT SELECT address, mailbox FROM mailserver.mailserver_removals;
+
+DELETE FROM mailserver.mailserver_addresses AS p WHERE NOT EXISTS (
+    SELECT 1 FROM temp.due_addresses d WHERE d.address = p.address AND d.domain = p.domain);
+INSERT INTO mailserver.mailserver_addresses
+    SELECT address, domain FROM temp.due_addresses EXCEPT SELECT address, domain FROM mailserver.mailserver_addresses;
+
+DELETE FROM mailserver.mailserver_forwards AS p WHERE NOT EXISTS (
+    SELECT 1 FROM temp.due_forwards d WHERE d.address = p.address AND d.destination = p.destination);
+INSERT INTO mailserver.mailserver_forwards
+    SELECT address, destination FROM temp.due_forwards EXCEPT SELECT address, destination FROM mailserver.mailserver_forwards;
+
+DELETE FROM mailserver.mailserver_separators AS p WHERE NOT EXISTS (
+    SELECT 1 FROM temp.due_separators d WHERE d.domain = p.domain AND d.separator = p.separator);
+INSERT INTO mailserver.mailserver_separators
+    SELECT domain, separator FROM temp.due_separators EXCEPT SELECT domain, separator FROM mailserver.mailserver_separators;
+
+DELETE FROM mailserver.mailserver_catch_alls AS p WHERE NOT EXISTS (
+    SELECT 1 FROM temp.due_catch_alls d WHERE d.domain = p.domain AND d.destination = p.destination);
+INSERT INTO mailserver.mailserver_catch_alls
+    SELECT domain, destination FROM temp.due_catch_alls EXCEPT SELECT domain, destination FROM mailserver.mailserver_catch_alls;

@@ -30,6 +30,18 @@ const ACCOUNT: &str = "DELETE FROM mailserver.mailserver_users WHERE address = $
     DELETE FROM mailserver.projected_aliases WHERE destination = $1;
     DELETE FROM mailserver.projected_senders WHERE login = $1;
     DELETE FROM mailserver.mailserver_quotas WHERE address = $1;
+    DELETE FROM mailserver.mailserver_removals WHERE address = $1;
+    DELETE FROM mailserver.mailserver_addresses WHERE address = $1;
+    DELETE FROM mailserver.mailserver_forwards WHERE address = $1;
+    DELETE FROM mailserver.mailserver_catch_alls WHERE destination = $1;
+    INSERT INTO mailserver.mailserver_removals (address, mailbox)
+        SELECT address, mailbox FROM temp.due_removals WHERE address = $1;
+    INSERT INTO mailserver.mailserver_addresses (address, domain)
+        SELECT address, domain FROM temp.due_addresses WHERE address = $1;
+    INSERT INTO mailserver.mailserver_forwards (address, destination)
+        SELECT address, destination FROM temp.due_forwards WHERE address = $1;
+    INSERT OR REPLACE INTO mailserver.mailserver_catch_alls (domain, destination)
+        SELECT domain, destination FROM temp.due_catch_alls WHERE destination = $1;
     INSERT OR REPLACE INTO mailserver.mailserver_quotas (address, storage)
         SELECT address, storage FROM temp.due_quotas WHERE address = $1;
     INSERT OR REPLACE INTO mailserver.mailserver_users (address, mailbox)
@@ -51,6 +63,9 @@ const APP_PASSWORD: &str = "DELETE FROM mailserver.projected_log_ins WHERE app_p
 /// $1 is the alias's address.
 const ALIAS: &str = "DELETE FROM mailserver.projected_aliases WHERE address = $1;
     DELETE FROM mailserver.projected_senders WHERE address = $1;
+    DELETE FROM mailserver.mailserver_addresses WHERE address = $1;
+    INSERT INTO mailserver.mailserver_addresses (address, domain)
+        SELECT address, domain FROM temp.due_addresses WHERE address = $1;
     INSERT INTO mailserver.projected_aliases (address, destination, expires_at)
         SELECT address, destination, expires_at FROM temp.due_aliases WHERE address = $1;
     INSERT INTO mailserver.projected_senders (address, login, expires_at)
@@ -61,6 +76,15 @@ const DOMAIN: &str = "DELETE FROM mailserver.mailserver_domains WHERE domain = $
     DELETE FROM mailserver.mailserver_custom_domains WHERE domain = $1;
     DELETE FROM mailserver.projected_aliases WHERE address IN (SELECT address FROM main.addresses WHERE domain = $1 AND kind = 'alias');
     DELETE FROM mailserver.projected_senders WHERE address IN (SELECT address FROM main.addresses WHERE domain = $1 AND kind = 'alias');
+    DELETE FROM mailserver.mailserver_addresses WHERE domain = $1;
+    DELETE FROM mailserver.mailserver_separators WHERE domain = $1;
+    DELETE FROM mailserver.mailserver_catch_alls WHERE domain = $1;
+    INSERT INTO mailserver.mailserver_addresses (address, domain)
+        SELECT address, domain FROM temp.due_addresses WHERE domain = $1;
+    INSERT INTO mailserver.mailserver_separators (domain, separator)
+        SELECT domain, separator FROM temp.due_separators WHERE domain = $1;
+    INSERT INTO mailserver.mailserver_catch_alls (domain, destination)
+        SELECT domain, destination FROM temp.due_catch_alls WHERE domain = $1;
     INSERT INTO mailserver.mailserver_domains (domain) SELECT domain FROM temp.due_domains WHERE domain = $1;
     INSERT INTO mailserver.mailserver_custom_domains (domain) SELECT domain FROM temp.due_custom_domains WHERE domain = $1;
     INSERT INTO mailserver.projected_aliases (address, destination, expires_at)
@@ -83,7 +107,7 @@ pub(crate) enum Source<'a> {
     Account(&'a str),
     /// The app password with this id.
     AppPassword(&'a str),
-    /// The alias with this address.
+    /// The alias with this address, or the address that the operator reserves.
     Alias(&'a str),
     /// The domain with this name, and the aliases on this domain.
     Domain(&'a str),
