@@ -23,20 +23,21 @@ const fn label(service_use: ServiceUse) -> &'static str {
     match service_use {
         ServiceUse::Index => "Search index",
         ServiceUse::Outbox => "Scheduled mail",
+        ServiceUse::Removal => "Deletion of the mailbox",
     }
 }
 
 const fn purpose(service_use: ServiceUse) -> Purpose {
     match service_use {
         ServiceUse::Index => Purpose::IndexKey,
-        ServiceUse::Outbox => Purpose::OutboxKey,
+        ServiceUse::Outbox | ServiceUse::Removal => Purpose::OutboxKey,
     }
 }
 
 const fn kind(service_use: ServiceUse) -> AppPasswordKind {
     match service_use {
         ServiceUse::Index => AppPasswordKind::Index,
-        ServiceUse::Outbox => AppPasswordKind::TeamKey,
+        ServiceUse::Outbox | ServiceUse::Removal => AppPasswordKind::TeamKey,
     }
 }
 

@@ -15,10 +15,25 @@ use super::dovecot::group_id;
 use super::journal::{FileChange, ParameterChange};
 use super::programs::{output, run};
 
-/// The name and the query of each lookup table.
+/// The name and the query of each lookup table. Addresses with extensions and catch-alls are
+/// possible only on custom domains, because the service does not know all users on other domains.
+/// The query is otherwise the one of `host/mailserver/postfix/aliases.cf`.
 const ALIASES: (&str, &str) = (
     "latchmail-aliases.cf",
-    "SELECT destination FROM mailserver_aliases WHERE address = '%s'",
+    "SELECT destination FROM mailserver_aliases WHERE address = '%s' UNION ALL SELECT \
+        destination FROM mailserver_forwards WHERE address = '%s' UNION ALL SELECT address FROM \
+        mailserver_forwards WHERE address = '%s' UNION ALL SELECT destination FROM (SELECT CASE \
+        WHEN EXISTS (SELECT 1 FROM mailserver_separators s JOIN mailserver_custom_domains c ON \
+        c.domain = s.domain JOIN mailserver_addresses a ON a.address = substr('%u', 1, \
+        length('%u') - length(ltrim('%u', replace('%u', s.separator, '')))) || '@%d' WHERE \
+        s.domain = '%d') THEN (SELECT r.destination FROM mailserver_separators s JOIN \
+        mailserver_custom_domains c ON c.domain = s.domain JOIN ( SELECT address, destination \
+        FROM mailserver_aliases UNION ALL SELECT address, address FROM mailserver_users) r ON \
+        r.address = substr('%u', 1, length('%u') - length(ltrim('%u', replace('%u', s.separator, \
+        '')))) || '@%d' WHERE s.domain = '%d') ELSE (SELECT destination FROM \
+        mailserver_catch_alls JOIN mailserver_custom_domains USING (domain) WHERE domain = '%d') \
+        END AS destination WHERE NOT EXISTS (SELECT 1 FROM mailserver_addresses WHERE address = \
+        '%s')) other WHERE destination IS NOT NULL",
 );
 const DOMAINS: (&str, &str) = (
     "latchmail-domains.cf",

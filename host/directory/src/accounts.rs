@@ -5,6 +5,8 @@ pub mod administration;
 pub mod imports;
 pub mod profiles;
 mod quotas;
+pub mod removal;
+pub mod rename;
 
 use std::collections::HashSet;
 

@@ -14,6 +14,7 @@ use latchmail_core::clock::Timestamp;
 use crate::db::{Db, Error, Source, Tx};
 use crate::debug::debug_fields;
 use crate::events::{self, Event, Kind};
+use crate::routes::domain_settings;
 use crate::session_caller::SessionCaller;
 
 macro_rules! select {
@@ -413,6 +414,9 @@ impl Domains {
             tx.execute(FORGET_ALIASES, (name, by.account_id)).await?;
         }
         tx.execute(DELETE, (by.account_id, name)).await?;
+        if domain.verified_at.is_some() {
+            domain_settings::forget(&mut tx, name).await?;
+        }
         tx.project(Source::Domain(name)).await?;
         let state = if domain.verified_at.is_some() {
             "active"

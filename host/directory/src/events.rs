@@ -47,6 +47,21 @@ const LIST_ACCOUNT: &str = list!(
     "(account_id = $1 OR (account_id IS NULL AND address = (SELECT address FROM accounts WHERE id = $1)))"
 );
 const LIST_ADDRESS: &str = list!("address = $1");
+/// Selects the events of an account before the event $2. The index of accounts has the times, so
+/// the order of this list is that of times, and of ids for equal times.
+const PAGE: &str = "SELECT id, at, kind, address, actor, credential, client, request_id, subject, detail, unlisted \
+    FROM security_events WHERE account_id = $1 AND ($2 = 0 OR at < $3 OR (at = $3 AND id < $2)) \
+    ORDER BY at DESC, id DESC LIMIT $4";
+const TIME: &str = "SELECT at FROM security_events WHERE id = $1 AND account_id = $2";
+/// Records a network of a credential. Changes no row if the network is known, or if the credential
+/// has the maximum number of networks.
+const ADD_NETWORK: &str = "INSERT INTO credential_networks (app_password_id, network, first_used_at) \
+    SELECT p.id, $2, $3 FROM app_passwords p WHERE p.id = $1 \
+        AND (SELECT COUNT(*) FROM credential_networks n WHERE n.app_password_id = $1) < $4 \
+    ON CONFLICT (app_password_id, network) DO NOTHING";
+/// Maximum number of recorded networks of a credential. A client can have any number of IPv6
+/// networks.
+const MAX_NETWORKS: i64 = 100;
 const FORGET: &str = "DELETE FROM security_events \
     WHERE id IN (SELECT id FROM security_events WHERE at < $1 ORDER BY at, id LIMIT $2)";
 
@@ -181,6 +196,55 @@ impl Events {
                 (whose, wanted.since, wanted.until, i64::from(wanted.limit)),
             )
             .await
+    }
+
+    /// Returns the events of an account, newest first. `before` is the id of the last event of the
+    /// previous page. An event that is deleted or that another account has is an end of the list.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn of_account(
+        &self,
+        account_id: &str,
+        before: Option<i64>,
+        limit: u32,
+    ) -> Result<Vec<Recorded>, Error> {
+        let mut at = 0;
+        if let Some(before) = before {
+            let found: Option<i64> = self.db.optional_value(TIME, (before, account_id)).await?;
+            let Some(found) = found else {
+                return Ok(Vec::new());
+            };
+            at = found;
+        }
+        let parameters = (account_id, before.unwrap_or(0), at, limit);
+        self.db.all(PAGE, parameters).await
+    }
+
+    /// Records that a credential was used from a network. Records an event if the network is new.
+    /// `kind` says which kind of credential it is, for readers of the event.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn used_from(
+        &self,
+        account_id: &str,
+        app_password_id: &str,
+        kind: &str,
+        now: Timestamp,
+        origin: &Origin,
+    ) -> Result<(), Error> {
+        let network = recording::network_of(origin);
+        if network.is_empty() {
+            return Ok(());
+        }
+        let mut tx = self.db.begin().await?;
+        let row = (app_password_id, &network, now, MAX_NETWORKS);
+        if tx.execute(ADD_NETWORK, row).await? == 0 {
+            return Ok(());
+        }
+        let event = Event::of(Kind::UsedFromNewNetwork, account_id, now);
+        commit(tx, event.about(app_password_id).detail(kind), origin).await
     }
 
     /// Returns `true` if the owner of the account with this address has registered or signed in

@@ -35,6 +35,7 @@ pub mod modules;
 pub mod oauth;
 pub mod outbox;
 pub mod policies;
+pub mod routes;
 pub mod sendings;
 pub mod session_caller;
 pub mod sessions;

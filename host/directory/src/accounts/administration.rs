@@ -20,8 +20,11 @@ const OVERVIEW: &str = "SELECT a.id, a.address, a.active, a.admin, a.plan, a.cre
     EXISTS (SELECT 1 FROM profiles p WHERE p.account_id = a.id) AS profile \
     FROM accounts a WHERE ($1 = '' OR a.address = $1) ORDER BY a.address";
 
-const SET_ACTIVE: &str =
-    "UPDATE accounts SET active = $2 WHERE id = $1 AND active <> $2 RETURNING address";
+const DISABLE: &str =
+    "UPDATE accounts SET active = FALSE WHERE id = $1 AND active RETURNING address";
+/// An account whose deletion has begun cannot be enabled.
+const ENABLE: &str = "UPDATE accounts SET active = TRUE, deletes_at = NULL \
+    WHERE id = $1 AND NOT active AND NOT removing RETURNING address";
 const SET_PLAN: &str =
     "UPDATE accounts SET plan = $2 WHERE id = $1 AND plan <> $2 RETURNING address";
 const SET_ADMIN: &str = "UPDATE accounts SET admin = $2 WHERE id = $1 AND admin <> $2";
@@ -78,7 +81,7 @@ impl Accounts {
         origin: &Origin,
     ) -> Result<bool, Error> {
         let mut tx = self.db.begin_locked(account_id).await?;
-        let was_active = set_active(&mut tx, account_id, false).await?;
+        let was_active = set_inactive(&mut tx, account_id).await?;
         let (ended, tokens) = end_everything(&mut tx, account_id, now).await?;
         if !was_active && ended.is_empty() && tokens == 0 {
             return Ok(false);
@@ -89,8 +92,9 @@ impl Accounts {
         Ok(true)
     }
 
-    /// Enables an account. The account then has only its password, because disabling the account
-    /// deleted all other credentials. Returns `false` if the account was already enabled.
+    /// Enables an account, and cancels its planned deletion. The account then has only its
+    /// password, because disabling the account deleted all other credentials. Returns `false` if
+    /// the account was already enabled, or if its deletion has begun.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -101,9 +105,11 @@ impl Accounts {
         origin: &Origin,
     ) -> Result<bool, Error> {
         let mut tx = self.db.begin_locked(account_id).await?;
-        if !set_active(&mut tx, account_id, true).await? {
+        let address: Option<String> = tx.optional_value(ENABLE, [account_id]).await?;
+        let Some(address) = address else {
             return Ok(false);
-        }
+        };
+        tx.project(Source::Account(&address)).await?;
         let enabled = Event::of(Kind::AccountEnabled, account_id, now);
         events::commit(tx, enabled, origin).await?;
         Ok(true)
@@ -191,9 +197,9 @@ impl Accounts {
     }
 }
 
-/// Enables or disables an account. Returns `true` if the account was changed.
-async fn set_active(tx: &mut Tx, account_id: &str, active: bool) -> Result<bool, Error> {
-    let address: Option<String> = tx.optional_value(SET_ACTIVE, (account_id, active)).await?;
+/// Disables an account without ending its credentials. Returns `true` if the account was active.
+pub(super) async fn set_inactive(tx: &mut Tx, account_id: &str) -> Result<bool, Error> {
+    let address: Option<String> = tx.optional_value(DISABLE, [account_id]).await?;
     let Some(address) = address else {
         return Ok(false);
     };

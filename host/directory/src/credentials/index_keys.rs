@@ -1,6 +1,7 @@
 //! The credentials of the service: app passwords with which the service uses a mailbox without a
 //! request of the account. An active account has at most one such credential for the search index,
-//! and one for the outbox. They end when the account is disabled or deleted.
+//! and one for the outbox. They end when the account is disabled or deleted. An account that is
+//! being deleted has one credential, with which the service deletes the mailbox.
 
 use latchmail_core::clock::Timestamp;
 
@@ -13,6 +14,9 @@ const FIND_INDEX: &str = "SELECT a.address, k.app_password_id, k.sealed_password
     FROM accounts a LEFT JOIN index_keys k ON k.account_id = a.id WHERE a.id = $1 AND a.active";
 const FIND_OUTBOX: &str = "SELECT a.address, k.app_password_id, k.sealed_password \
     FROM accounts a LEFT JOIN outbox_keys k ON k.account_id = a.id WHERE a.id = $1 AND a.active";
+/// The account is disabled, so its credential for the outbox has ended.
+const FIND_REMOVAL: &str = "SELECT a.address, k.app_password_id, k.sealed_password \
+    FROM accounts a LEFT JOIN outbox_keys k ON k.account_id = a.id WHERE a.id = $1 AND a.removing";
 const INSERT_INDEX: &str =
     "INSERT INTO index_keys (account_id, app_password_id, sealed_password) VALUES ($1, $2, $3)";
 const INSERT_OUTBOX: &str =
@@ -25,6 +29,9 @@ pub enum ServiceUse {
     Index,
     /// The outbox. The mail server accepts the credential over IMAP and SMTP.
     Outbox,
+    /// The deletion of the mailbox, for an account whose deletion has begun. The mail server
+    /// accepts the credential over IMAP and ManageSieve.
+    Removal,
 }
 
 impl ServiceUse {
@@ -32,13 +39,14 @@ impl ServiceUse {
         match self {
             Self::Index => FIND_INDEX,
             Self::Outbox => FIND_OUTBOX,
+            Self::Removal => FIND_REMOVAL,
         }
     }
 
     const fn insert(self) -> &'static str {
         match self {
             Self::Index => INSERT_INDEX,
-            Self::Outbox => INSERT_OUTBOX,
+            Self::Outbox | Self::Removal => INSERT_OUTBOX,
         }
     }
 }

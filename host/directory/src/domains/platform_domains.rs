@@ -10,6 +10,7 @@ use super::Domains;
 use crate::db::{Error, Source, Tx};
 use crate::domains::holder;
 use crate::events::{self, Event, Kind};
+use crate::routes::domain_settings;
 
 const CONFIGURED: &str = "SELECT domain FROM platform_domains WHERE added_at IS NULL";
 /// Inserts a configured domain. If the operator added the domain earlier, converts the domain to a
@@ -201,6 +202,7 @@ impl Domains {
             return Ok(Removed::InUse(in_use));
         }
         tx.execute(REMOVE, [domain]).await?;
+        domain_settings::forget(&mut tx, domain).await?;
         tx.project(Source::Domain(domain)).await?;
         let removed = Event::without_account(Kind::PlatformDomainRemoved, now).about(domain);
         events::commit(tx, removed, origin).await?;

@@ -43,9 +43,14 @@ kinds! {
     CredentialsRevoked = "credentials_revoked",
     /// The operator ended every web session, OAuth grant and API token of an account.
     SessionsEnded = "sessions_ended",
+    /// The deletion of an account was planned. The account was disabled, and all its credentials
+    /// were ended.
+    AccountDeletionPlanned = "account_deletion_planned",
+    /// The address of an account was changed. The subject is the previous address.
+    AccountRenamed = "account_renamed",
     /// An account was deleted.
     AccountDeleted = "account_deleted",
-    /// An account's plan or administrator rights were changed.
+    /// An account's plan, its administrator rights or the forwarding of its mail was changed.
     AccountChanged = "account_changed",
     /// A reserved address was released.
     AddressFreed = "address_freed",
@@ -60,6 +65,8 @@ kinds! {
     DomainClaimVoided = "domain_claim_voided",
     /// A domain or a claim was released.
     DomainReleased = "domain_released",
+    /// The catch-all or the separator of a domain was changed.
+    DomainChanged = "domain_changed",
     /// The operator added a platform domain.
     PlatformDomainAdded = "platform_domain_added",
     /// The operator removed a platform domain.
@@ -86,6 +93,8 @@ kinds! {
     AppPasswordCreated = "app_password_created",
     /// An app password for a mail client was revoked.
     AppPasswordRevoked = "app_password_revoked",
+    /// An API token, an OAuth grant or an app password was used for the first time from a network.
+    UsedFromNewNetwork = "used_from_new_network",
     /// A single web session was ended.
     SessionRevoked = "session_revoked",
     /// A person approved an OAuth client by signing in.

@@ -79,7 +79,7 @@ pub(crate) async fn record(tx: &mut Tx, event: Event<'_>, origin: &Origin) -> Re
 
 /// Returns the network of the client that made a request, or an empty string if the client is
 /// unknown.
-fn network_of(origin: &Origin) -> String {
+pub(super) fn network_of(origin: &Origin) -> String {
     let network = origin.client.map(network);
     network
         .map(|network| network.to_string())

@@ -1,0 +1,141 @@
+//! The settings of a domain for addresses that are no account and no alias: the account that
+//! receives their mail, and the character before the extension of an address.
+//!
+//! On a custom domain, only the account that has verified the domain can receive such mail. No
+//! catch-all receives mail for an address that an account has or had.
+
+use latchmail_core::caller::Origin;
+use latchmail_core::clock::Timestamp;
+
+use super::{HOLDER, RouteChange, has_loop, lock};
+use crate::db::{Error, Source, Tx};
+use crate::domains::{Domains, holder};
+use crate::events::{self, Event, Kind};
+
+/// Finds the settings of a domain that belong to its present owner.
+const FIND: &str = "SELECT s.catch_all, s.catch_all_account, s.separator FROM domain_settings s \
+    WHERE s.domain = $1 AND ((s.owner IS NULL AND $2 = '') OR s.owner = $2)";
+const IS_PLATFORM: &str = "SELECT 1 FROM platform_domains WHERE domain = $1";
+const IS_ACTIVE: &str = "SELECT 1 FROM accounts WHERE id = $1 AND active";
+const SET: &str = "INSERT INTO domain_settings (domain, owner, catch_all, catch_all_account, separator) \
+    VALUES ($1, $2, $3, $4, $5) ON CONFLICT (domain) DO UPDATE SET owner = EXCLUDED.owner, \
+        catch_all = EXCLUDED.catch_all, catch_all_account = EXCLUDED.catch_all_account, \
+        separator = EXCLUDED.separator";
+const FORGET: &str = "DELETE FROM domain_settings WHERE domain = $1";
+
+/// The settings of a domain.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DomainSettings {
+    /// An address of the account that receives mail for unknown addresses, in lower case. `None` if
+    /// mail for unknown addresses is refused.
+    pub catch_all: Option<String>,
+    /// The character before the extension of an address, for example `+`. `None` if addresses have
+    /// no extensions.
+    pub separator: Option<String>,
+}
+
+/// The columns of [`FIND`].
+type Row = (Option<String>, Option<String>, Option<String>);
+
+/// Returns the settings. The catch-all of a deleted account has no effect any longer.
+fn settings((catch_all, account, separator): Row) -> DomainSettings {
+    DomainSettings {
+        catch_all: catch_all.filter(|_| account.is_some()),
+        separator,
+    }
+}
+
+impl Domains {
+    /// Returns the settings of a platform domain or of a verified domain. Returns `None` if there
+    /// is no such domain.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn settings(&self, domain: &str) -> Result<Option<DomainSettings>, Error> {
+        let mut tx = self.db.begin().await?;
+        let Some(owner) = owner(&mut tx, domain).await? else {
+            return Ok(None);
+        };
+        let row: Option<Row> = tx
+            .optional(FIND, (domain, owner.as_deref().unwrap_or("")))
+            .await?;
+        Ok(Some(row.map(settings).unwrap_or_default()))
+    }
+
+    /// Replaces the settings of a domain. The caller must have validated the separator.
+    ///
+    /// Returns [`RouteChange::NoSuchAddress`] if the catch-all is not an address of an active
+    /// account, or if the domain belongs to another account.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails. Nothing is changed in that case.
+    pub async fn set_settings(
+        &self,
+        domain: &str,
+        new: &DomainSettings,
+        now: Timestamp,
+        origin: &Origin,
+    ) -> Result<RouteChange, Error> {
+        let mut tx = self.db.begin().await?;
+        tx.lock_domain(domain).await?;
+        lock(&mut tx).await?;
+        let Some(owner) = owner(&mut tx, domain).await? else {
+            return Ok(RouteChange::Unknown);
+        };
+        let row: Option<Row> = tx
+            .optional(FIND, (domain, owner.as_deref().unwrap_or("")))
+            .await?;
+        if row.map(settings).unwrap_or_default() == *new {
+            return Ok(RouteChange::Unchanged);
+        }
+        let mut account = None;
+        if let Some(catch_all) = &new.catch_all {
+            let found: Option<String> = tx.optional_value(HOLDER, [catch_all]).await?;
+            let is_active = match &found {
+                Some(found) => tx.exists(IS_ACTIVE, [found]).await?,
+                None => false,
+            };
+            if !is_active || (owner.is_some() && owner != found) {
+                return Ok(RouteChange::NoSuchAddress);
+            }
+            account = found;
+        }
+        let row = (domain, &owner, &new.catch_all, &account, &new.separator);
+        tx.execute(SET, row).await?;
+        if let Some(account) = &account
+            && has_loop(&mut tx, account).await?
+        {
+            return Ok(RouteChange::Loop);
+        }
+        tx.project(Source::Domain(domain)).await?;
+        let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "none".to_owned());
+        let detail = format!(
+            "catch-all {}, separator {}",
+            text(&new.catch_all),
+            text(&new.separator)
+        );
+        let changed = match &owner {
+            Some(owner) => Event::of(Kind::DomainChanged, owner, now),
+            None => Event::without_account(Kind::DomainChanged, now),
+        };
+        let changed = changed.about(domain).detail(&detail);
+        events::commit(tx, changed, origin).await?;
+        Ok(RouteChange::Changed)
+    }
+}
+
+/// Returns the account that has verified a domain, or `Some(None)` for a platform domain. Returns
+/// `None` if there is no such domain.
+async fn owner(tx: &mut Tx, domain: &str) -> Result<Option<Option<String>>, Error> {
+    if tx.exists(IS_PLATFORM, [domain]).await? {
+        return Ok(Some(None));
+    }
+    Ok(holder(tx, domain).await?.map(Some))
+}
+
+/// Deletes the settings of a domain that is released or removed. The caller copies the domain for
+/// the mail servers afterwards.
+pub(crate) async fn forget(tx: &mut Tx, domain: &str) -> Result<(), Error> {
+    tx.execute(FORGET, [domain]).await?;
+    Ok(())
+}
