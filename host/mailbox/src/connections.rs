@@ -112,6 +112,16 @@ impl Connections {
         Ok(Watch::start(session).await?)
     }
 
+    /// Frees the space of the deleted messages of a user at the mail server. A failure is logged.
+    /// Does nothing if `imap.doveadm` is not configured.
+    pub(crate) async fn purge(&self, user: &str) {
+        if let Some(doveadm) = &self.doveadm
+            && let Err(error) = doveadm.purge(user).await
+        {
+            tracing::warn!(%error, "failed to free the space of a deleted mailbox");
+        }
+    }
+
     /// Leases a connection from the pool. See [`Pool::lease`].
     pub(crate) async fn lease(
         &self,

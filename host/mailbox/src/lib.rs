@@ -21,6 +21,7 @@
 //! - `filters`: the vacation response and the rules
 //! - `holds`: the owner's decisions about messages that a policy holds
 //! - `journal`: lists and undoes the changes of grants
+//! - `removal`: deletes mailboxes together with their accounts
 //!
 //! `hiding` removes from results what the policy of a grant hides. `idempotency` has the keys of
 //! repeated requests. `recording` records the changes of grants. `context` has the state that all
@@ -53,6 +54,7 @@ mod numbers;
 pub mod outbox;
 mod reading;
 mod recording;
+pub mod removal;
 pub mod search;
 pub mod server_checks;
 

@@ -303,6 +303,26 @@ impl Session {
         succeeded(reply).map(drop)
     }
 
+    /// Makes the mail server run no script (RFC 5804, section 2.8).
+    ///
+    /// # Errors
+    /// Returns an [`Error`] if the command fails.
+    pub async fn deactivate(&mut self) -> Result<(), Error> {
+        self.activate("").await
+    }
+
+    /// Deletes a script, which must not be active. Succeeds if there is no such script.
+    ///
+    /// # Errors
+    /// Returns an [`Error`] if the command fails.
+    pub async fn delete(&mut self, name: &str) -> Result<(), Error> {
+        let reply = self.run(&command("DELETESCRIPT", name, None)).await?;
+        if reply.status == Status::No && reply.code.eq_ignore_ascii_case("NONEXISTENT") {
+            return Ok(());
+        }
+        succeeded(reply).map(drop)
+    }
+
     async fn run(&mut self, command: &[u8]) -> Result<Reply, Error> {
         within(self.timeout, async {
             self.wire.send(command).await?;

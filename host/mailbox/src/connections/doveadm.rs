@@ -1,5 +1,5 @@
-//! A client of Dovecot's doveadm HTTP API that ends open sessions. The client uses only the command
-//! `kick`.
+//! A client of Dovecot's doveadm HTTP API that ends open sessions and frees the space of deleted
+//! messages. The client uses only the commands `kick` and `purge`.
 //!
 //! The user name of a session is `address/app password id` (`mailserver/dovecot/lookup.conf.ext`).
 //! Therefore a mask can select the sessions of one app password. If `imap.session_names` is `user`,
@@ -31,6 +31,9 @@ use crate::connections::server_text::sanitize;
 /// Timeout of one request, including the connection.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(2);
 
+/// Timeout of a request that frees the space of deleted messages.
+const PURGE_TIMEOUT: Duration = Duration::from_mins(1);
+
 /// Maximum number of commands in one request. Each command takes a fraction of a millisecond.
 const BATCH: usize = 200;
 
@@ -47,20 +50,20 @@ pub(crate) struct Doveadm {
     authorization: HeaderValue,
 }
 
-/// The reason why sessions might not have ended. The error text is for the log.
+/// The reason why a command might not have succeeded. The error text is for the log.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     /// The API is unreachable, or its response cannot be read.
     #[error("cannot reach doveadm: {0}")]
     Unreachable(String),
     /// The request timed out.
-    #[error("doveadm did not respond within {} s", TIMEOUT.as_secs())]
+    #[error("doveadm did not respond in time")]
     Timeout,
     /// The API rejected the key.
     #[error("doveadm rejected the key in `imap.doveadm_key_file`")]
     KeyRejected,
     /// The API returned an unexpected status, or reported that a command failed.
-    #[error("doveadm failed to end sessions: {0}")]
+    #[error("doveadm failed: {0}")]
     Failed(String),
 }
 
@@ -150,19 +153,29 @@ impl Doveadm {
     /// The client of that session reconnects.
     pub(crate) async fn kick(&self, masks: &[SessionMask]) -> Result<(), Error> {
         for batch in masks.chunks(BATCH) {
-            timeout(TIMEOUT, self.send_request(batch))
+            // `kick` accepts one mask, so each mask needs a separate command.
+            let commands = batch
+                .iter()
+                .map(|SessionMask(mask)| json!(["kick", { "mask": [mask] }, "kick"]))
+                .collect();
+            timeout(TIMEOUT, self.send_request(commands))
                 .await
                 .map_err(|_| Error::Timeout)??;
         }
         Ok(())
     }
 
-    async fn send_request(&self, masks: &[SessionMask]) -> Result<(), Error> {
-        // `kick` accepts one mask, so each mask needs a separate command.
-        let commands: Value = masks
-            .iter()
-            .map(|SessionMask(mask)| json!(["kick", { "mask": [mask] }, "kick"]))
-            .collect();
+    /// Frees the space of the deleted messages of a user. Mailboxes in the format mdbox
+    /// keep deleted messages until this command. The command has no effect on other formats.
+    pub(crate) async fn purge(&self, user: &str) -> Result<(), Error> {
+        let commands = vec![json!(["purge", { "user": user }, "purge"])];
+        let purged = timeout(PURGE_TIMEOUT, self.send_request(commands)).await;
+        purged.map_err(|_| Error::Timeout)?
+    }
+
+    async fn send_request(&self, commands: Vec<Value>) -> Result<(), Error> {
+        let count = commands.len();
+        let commands = Value::from(commands);
         // Do not send `Connection: close`. Otherwise Dovecot 2.3.19 sends no response to a request
         // with a wrong key.
         let request = Request::post("/doveadm/v1")
@@ -183,7 +196,7 @@ impl Doveadm {
             }
             let body = Limited::new(response.into_body(), MAX_RESPONSE).collect();
             let body = body.await.map_err(unreachable)?.to_bytes();
-            check(&body, masks.len())
+            check(&body, count)
         };
         tokio::pin!(result);
         tokio::select! {
