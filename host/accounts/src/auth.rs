@@ -29,6 +29,8 @@
 //! | [`second_factor_settings`] | the owner switches two-factor sign-in on and off |
 //! | `reasons` | reasons in audit events |
 //! | `uses` | times of the last use of credentials |
+//! | `networks` | networks from which credentials are used |
+//! | `closing` | closes accounts on request of their owners |
 //! | [`person`] | validation of input |
 //! | [`access_token`] | JWT access tokens |
 //! | [`passwords`] | password hashing |
@@ -42,10 +44,12 @@ pub mod app_passwords;
 pub mod audience;
 mod by_access_token;
 mod by_external_token;
+mod closing;
 mod external;
 pub mod grants;
 mod header;
 mod mail_server_sign_in;
+mod networks;
 pub mod oauth_tokens;
 pub mod page_sessions;
 pub mod passwords;
@@ -96,6 +100,7 @@ use self::grants::Grants;
 use self::header::BearerCredential;
 pub use self::header::bearer_credential;
 pub use self::mail_server_sign_in::MailServerAccounts;
+use self::networks::Networks;
 pub use self::oauth_tokens::{IssuedToken, OAuthTokens, Use};
 pub use self::registration::{Availability, Form, Provision, Registered, Registration};
 pub use self::sessions::{Sessions, SignedIn, Tokens};
@@ -187,6 +192,7 @@ pub struct Auth {
     /// Accounts of the mail server's users.
     pub mail_server_accounts: Arc<MailServerAccounts>,
     uses: Arc<Uses>,
+    networks: Networks,
     /// The external authorization server, if one is configured.
     external: Option<External>,
     /// Accounts and grants of OAuth access tokens, by the hash of the token. The account and the
@@ -307,6 +313,7 @@ impl Auth {
             oauth_tokens,
             mail_server_accounts,
             uses,
+            networks: Networks::default(),
             external: None,
             known_grants: Cache::new(CACHE_CAPACITY),
             known_app_passwords: Cache::new(CACHE_CAPACITY),

@@ -9,6 +9,7 @@ pub mod domains;
 pub mod mail_server;
 pub mod mail_server_users;
 pub mod plans;
+pub mod routing;
 pub mod service_credentials;
 pub mod service_keys;
 pub mod teams;

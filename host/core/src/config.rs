@@ -7,6 +7,7 @@
 //! Only this module reads the environment. `docs/configuration.md` describes the configuration for
 //! operators. Document each new or changed key in `docs/configuration.md`.
 
+mod accounts;
 mod acme;
 mod admin;
 mod audit;
@@ -52,6 +53,7 @@ use std::path::{Path, PathBuf};
 use config::{Environment, File, FileFormat};
 use url::Url;
 
+pub use self::accounts::Accounts;
 pub use self::acme::Acme;
 pub use self::admin::Admin;
 pub use self::audit::Audit;
@@ -168,6 +170,8 @@ section! {
         pub registration: Registration,
         /// The settings for the sign-in of users.
         pub sign_in: SignIn,
+        /// The settings of the deletion of accounts.
+        pub accounts: Accounts,
         /// The settings of the audit log.
         pub audit: Audit,
         /// The settings of the DNS resolver.

@@ -50,8 +50,8 @@ const LIST_ADDRESS: &str = list!("address = $1");
 /// Selects the events of an account before the event $2. The index of accounts has the times, so
 /// the order of this list is that of times, and of ids for equal times.
 const PAGE: &str = "SELECT id, at, kind, address, actor, credential, client, request_id, subject, detail, unlisted \
-    FROM security_events WHERE account_id = $1 AND ($2 = 0 OR at < $3 OR (at = $3 AND id < $2)) \
-    ORDER BY at DESC, id DESC LIMIT $4";
+    FROM security_events WHERE account_id = $1 AND at >= $5 AND ($2 = 0 OR at < $3 OR (at = $3 AND id < $2)) \
+    AND ($6 = '' OR credential = $6 OR subject = $6) ORDER BY at DESC, id DESC LIMIT $4";
 const TIME: &str = "SELECT at FROM security_events WHERE id = $1 AND account_id = $2";
 /// Records a network of a credential. Changes no row if the network is known, or if the credential
 /// has the maximum number of networks.
@@ -164,6 +164,20 @@ pub struct EventFilter {
     pub limit: u32,
 }
 
+/// A page of the events of an account.
+#[derive(Clone, Copy, Debug)]
+pub struct AccountEvents<'a> {
+    /// The id of the last event of the previous page. `None` for the first page.
+    pub before: Option<i64>,
+    /// Selects events at or after this time.
+    pub since: Timestamp,
+    /// Selects the events that have this credential as their actor's credential or as their
+    /// subject.
+    pub credential: Option<&'a str>,
+    /// The maximum number of events.
+    pub limit: u32,
+}
+
 /// The audit log.
 #[derive(Clone, Debug)]
 pub struct Events {
@@ -198,26 +212,33 @@ impl Events {
             .await
     }
 
-    /// Returns the events of an account, newest first. `before` is the id of the last event of the
-    /// previous page. An event that is deleted or that another account has is an end of the list.
+    /// Returns a page of the events of an account, newest first. Returns no events if
+    /// [`AccountEvents::before`] is the id of an event that does not exist or that another account
+    /// has.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn of_account(
         &self,
         account_id: &str,
-        before: Option<i64>,
-        limit: u32,
+        wanted: AccountEvents<'_>,
     ) -> Result<Vec<Recorded>, Error> {
         let mut at = 0;
-        if let Some(before) = before {
+        if let Some(before) = wanted.before {
             let found: Option<i64> = self.db.optional_value(TIME, (before, account_id)).await?;
             let Some(found) = found else {
                 return Ok(Vec::new());
             };
             at = found;
         }
-        let parameters = (account_id, before.unwrap_or(0), at, limit);
+        let parameters = (
+            account_id,
+            wanted.before.unwrap_or(0),
+            at,
+            wanted.limit,
+            wanted.since,
+            wanted.credential.unwrap_or(""),
+        );
         self.db.all(PAGE, parameters).await
     }
 

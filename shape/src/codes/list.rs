@@ -356,6 +356,12 @@ codes! {
         "The mail server manages this password. Change it {}",
         "The identity provider manages the sign-in of this account. {}",
     ];
+    ACCOUNT_MANAGED_ELSEWHERE = "account_managed_elsewhere", [403], [
+        "The mail server's administrator manages this account",
+        "The mail server's administrator manages the addresses of this domain",
+    ];
+    FORWARDING_LOOP = "forwarding_loop", [400],
+        ["Mail would be forwarded back to an account that has received it"];
     PASSWORD_UPDATE_FAILED = "password_update_failed", [500], ["Failed to update password"];
     SCOPE_REQUIRED = "scope_required", [400], ["At least one scope is required", "scopes must not be empty"];
     UNKNOWN_SCOPE = "unknown_scope", [400], ["Unknown scope \"{}\". Available scopes: {}"];

@@ -7,7 +7,7 @@ use super::{BUILT_IN, Config};
 
 /// The sections that contain keys. The documentation has a table for each section. `<name>` is any
 /// name.
-const SECTIONS: [&str; 33] = [
+const SECTIONS: [&str; 34] = [
     "log",
     "http",
     "tls",
@@ -24,6 +24,7 @@ const SECTIONS: [&str; 33] = [
     "sign_in.domains.<name>",
     "sign_in.mailserver",
     "sign_in.oidc",
+    "accounts",
     "audit",
     "dns",
     "dkim",

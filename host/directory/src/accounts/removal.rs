@@ -19,10 +19,15 @@ const BEGIN: &str = "UPDATE accounts SET removing = TRUE WHERE id = $1";
 const DUE: &str = "SELECT id FROM accounts WHERE deletes_at <= $1 ORDER BY deletes_at, id LIMIT $2";
 
 /// The result of a request to delete an account later.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scheduling {
-    /// The account is disabled, and is deleted at this time.
-    At(Timestamp),
+    /// The account is disabled.
+    Planned {
+        /// The time at which the account is deleted.
+        deletes_at: Timestamp,
+        /// The ids of the deleted app passwords.
+        ended: Vec<String>,
+    },
     /// The account does not exist.
     Unknown,
     /// The session of the request ended.
@@ -80,14 +85,15 @@ impl Accounts {
         };
         let deletes_at = Timestamp::from_millis(deletes_at);
         if removing {
-            return Ok(Scheduling::At(deletes_at));
+            let ended = Vec::new();
+            return Ok(Scheduling::Planned { deletes_at, ended });
         }
         set_inactive(&mut tx, account_id).await?;
-        end_everything(&mut tx, account_id, now).await?;
+        let (ended, _) = end_everything(&mut tx, account_id, now).await?;
         let detail = format!("to be deleted at {deletes_at}");
         let planned = Event::of(Kind::AccountDeletionPlanned, account_id, now).detail(&detail);
         events::commit(tx, planned, origin).await?;
-        Ok(Scheduling::At(deletes_at))
+        Ok(Scheduling::Planned { deletes_at, ended })
     }
 
     /// Returns the planned deletion of an account. Returns `None` if there is none.

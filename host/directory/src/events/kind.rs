@@ -46,6 +46,8 @@ kinds! {
     /// The deletion of an account was planned. The account was disabled, and all its credentials
     /// were ended.
     AccountDeletionPlanned = "account_deletion_planned",
+    /// A signed-in caller tried to delete the account with a wrong password.
+    AccountDeletionFailed = "account_deletion_failed",
     /// The address of an account was changed. The subject is the previous address.
     AccountRenamed = "account_renamed",
     /// An account was deleted.

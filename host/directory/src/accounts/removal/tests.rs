@@ -5,6 +5,7 @@ use crate::accounts::rename::Rename;
 use crate::accounts::{Creation, NewAccount};
 use crate::credentials::AppPasswordKind;
 use crate::credentials::index_keys::ServiceUse;
+use crate::events::{AccountEvents, Recorded};
 use crate::testing::{DAY, Fresh, NOW, account, both, new_app_password};
 
 const ADA: &str = "ada@example.org";
@@ -13,15 +14,23 @@ const REMOVALS: &str = "SELECT address, mailbox FROM mailserver_removals ORDER B
 const PASSWORDS: &str = "SELECT address, app_password_id FROM mailserver_passwords ORDER BY 1";
 const ALIASES: &str = "SELECT address, destination FROM mailserver_aliases ORDER BY 1";
 
+/// Returns the time of a planned deletion.
+fn time(planned: Scheduling) -> Option<Timestamp> {
+    match planned {
+        Scheduling::Planned { deletes_at, .. } => Some(deletes_at),
+        Scheduling::Unknown | Scheduling::SessionOver => None,
+    }
+}
+
 async fn a_deletion_waits_and_can_be_cancelled_until_it_begins(fresh: Fresh) {
     let (accounts, operator) = (&fresh.directory.accounts, Origin::operator());
     fresh.directory.with("a", ADA, &["s"]).await;
     let plan = async |at: Timestamp| {
         let planned = accounts.schedule_deletion("a", None, at, NOW, &operator);
-        planned.await.unwrap()
+        time(planned.await.unwrap())
     };
     let due = NOW.plus(DAY);
-    assert_eq!(plan(due).await, Scheduling::At(due));
+    assert_eq!(plan(due).await, Some(due));
     assert_eq!(
         plan(due.plus(DAY)).await,
         Scheduling::At(due),
@@ -42,7 +51,7 @@ async fn a_deletion_waits_and_can_be_cancelled_until_it_begins(fresh: Fresh) {
         Removal::None
     );
 
-    assert_eq!(plan(NOW).await, Scheduling::At(NOW));
+    assert_eq!(plan(NOW).await, Some(NOW));
     assert_eq!(accounts.due_deletions(NOW, 10).await.unwrap(), ["a"]);
     let credentials = &fresh.directory.credentials;
     let key = credentials.service_key(ServiceUse::Removal, "a");
@@ -84,7 +93,7 @@ async fn a_session_that_is_over_plans_no_deletion(fresh: Fresh) {
     };
     assert_eq!(plan("other").await, Scheduling::SessionOver);
     assert_eq!(accounts.deletion("a").await.unwrap(), None);
-    assert_eq!(plan("s").await, Scheduling::At(NOW));
+    assert_eq!(time(plan("s").await), Some(NOW));
 }
 
 async fn the_previous_address_of_an_account_is_its_alias(fresh: Fresh) {
@@ -129,8 +138,17 @@ async fn the_previous_address_of_an_account_is_its_alias(fresh: Fresh) {
 async fn a_use_from_a_new_network_is_recorded_once(fresh: Fresh) {
     fresh.directory.with("a", ADA, &["s"]).await;
     let events = &fresh.directory.events;
+    let page = async |before: Option<i64>, credential, limit| {
+        let wanted = AccountEvents {
+            before,
+            since: NOW,
+            credential,
+            limit,
+        };
+        events.of_account("a", wanted).await.unwrap()
+    };
     let count = async || {
-        let all = events.of_account("a", None, 100).await.unwrap();
+        let all = page(None, None, 100).await;
         let new = all.iter().filter(|one| one.kind == "used_from_new_network");
         new.count()
     };
@@ -152,11 +170,14 @@ async fn a_use_from_a_new_network_is_recorded_once(fresh: Fresh) {
     unknown.await.unwrap();
     assert_eq!(count().await, 2);
 
-    let first = events.of_account("a", None, 3).await.unwrap();
-    let rest = events.of_account("a", Some(first[2].id), 3).await.unwrap();
-    let all = events.of_account("a", None, 6).await.unwrap();
-    let ids = |of: &[crate::events::Recorded]| of.iter().map(|one| one.id).collect::<Vec<_>>();
+    let first = page(None, None, 3).await;
+    let rest = page(Some(first[2].id), None, 3).await;
+    let all = page(None, None, 6).await;
+    let ids = |of: &[Recorded]| of.iter().map(|one| one.id).collect::<Vec<_>>();
     assert_eq!([ids(&first), ids(&rest)].concat(), ids(&all));
+    let by_credential = page(None, Some("s-password"), 100).await;
+    assert!(by_credential.len() < all.len());
+    assert!(page(Some(i64::MAX), None, 3).await.is_empty());
 }
 
 both!(
