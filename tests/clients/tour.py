@@ -525,6 +525,8 @@ call("rewind_grant", me, id=grant.id, body=models.RewindRequest(since=since))
 # Last, because it ends other sessions.
 changed = models.PasswordRequest(current_password=data["password"], new_password=data["password"] + "x")
 call("change_password", me, body=changed)
+assert call("list_security_events", me, limit=1).events[0].type_ == "password_changed"
+call("delete_account", me, body=models.AccountDeletion(password=data["password"] + "x"))
 
 left = {operation["operationId"] for _, _, operation in operations()} - called
 assert not left, f"not called: {left}"

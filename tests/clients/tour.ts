@@ -542,6 +542,9 @@ await ok(me.POST('/api/v1/profile/grants/{id}/rewind', { ...ofSender, body: { si
 
 // Last, because it ends other sessions.
 await ok(me.POST('/api/v1/profile/password', { body: { current_password: data.password, new_password: `${data.password}x` } }));
+const happened = await ok(me.GET('/api/v1/profile/events', { params: { query: { limit: 1 } } }));
+equal(happened.events[0]?.type, 'password_changed');
+await ok(me.DELETE('/api/v1/profile', { body: { password: `${data.password}x` } }));
 
 const left = notCalled();
 if (left.length > 0) throw new Error(`not called: ${left.join(', ')}`);

@@ -1,6 +1,6 @@
-//! Operations of the operator on the routes of mail: the addresses of accounts, the addresses to which
-//! their mail is forwarded, and the catch-alls and separators of domains. The operator's commands and
-//! the operator's API use the same operations.
+//! Operations of the operator on the routes of mail: the addresses of accounts, the addresses to
+//! which their mail is forwarded, and the catch-alls and separators of domains. The operator's
+//! commands and the operator's API use the same operations.
 //!
 //! On a domain whose users the mail server has, the mail server itself decides where mail goes, so
 //! the routes of the domain and the addresses of its accounts cannot be changed here.
@@ -101,9 +101,9 @@ impl Routing {
     /// forwarding. Returns `false` if nothing was changed.
     ///
     /// # Errors
-    /// Returns 400 if the address is invalid or receives no mail, or if mail would be forwarded back
-    /// to an account that has received it. Returns 500 for an internal error. On error, nothing is
-    /// changed.
+    /// Returns 400 if the address is invalid or receives no mail, or if mail would be
+    /// forwarded back to an account that has received it. Returns 500 for an internal error. On
+    /// error, nothing is changed.
     pub async fn set_forward_to(
         &self,
         account_id: &str,
@@ -136,9 +136,10 @@ impl Routing {
     /// `false` if nothing was changed.
     ///
     /// # Errors
-    /// Returns 400 if a value is invalid, or if mail would be forwarded back to an account that has
-    /// received it. Returns 403 if the mail server has the users of the domain. Returns 404 if there
-    /// is no such domain. Returns 500 for an internal error. On error, nothing is changed.
+    /// Returns 400 if a value is invalid, or if mail would be forwarded back to an account
+    /// that has received it. Returns 403 if the mail server has the users of the domain. Returns
+    /// 404 if there is no such domain. Returns 500 for an internal error. On error, nothing is
+    /// changed.
     pub async fn set_domain(
         &self,
         domain: &str,

@@ -6,6 +6,7 @@
 mod adopt;
 mod output;
 pub(crate) mod password;
+pub(crate) mod routing;
 mod two_factor;
 
 use std::io::{BufRead as _, Read as _, Write as _};
@@ -81,7 +82,31 @@ pub enum Command {
         /// Address of the account.
         address: String,
     },
-    /// Delete an account. Its addresses stay reserved, and its mail stays on the mail server.
+    /// Disable an account, and let the service delete it with its mailbox after the grace period
+    /// (`accounts.grace`). `enable` cancels the deletion.
+    Close {
+        /// Address of the account.
+        address: String,
+        /// Delete the account as soon as possible.
+        #[arg(long)]
+        now: bool,
+    },
+    /// Change the address of an account. The previous address becomes an alias of the account.
+    Rename {
+        /// Address of the account.
+        address: String,
+        /// New address, on one of the platform's domains.
+        new: String,
+    },
+    /// Forward copies of an account's mail to another address.
+    Forward {
+        /// Address of the account.
+        address: String,
+        /// Address that receives the copies, or `off`.
+        to: String,
+    },
+    /// Delete an account at once. Its addresses stay reserved, and its mail stays on the mail
+    /// server.
     Delete {
         /// Address of the account.
         address: String,
@@ -186,6 +211,9 @@ pub async fn run(service: &ServiceArgs, command: Command) -> anyhow::Result<()> 
         Command::EndSessions { address } => context.end_access(&address).await,
         Command::Disable { address } => context.disable(&address).await,
         Command::Enable { address } => context.enable(&address).await,
+        Command::Close { address, now } => routing::close(&context, &address, now).await,
+        Command::Rename { address, new } => routing::rename(&context, &address, &new).await,
+        Command::Forward { address, to } => routing::forward(&context, &address, &to).await,
         Command::Delete { address, yes } => context.delete(&address, yes).await,
         Command::Withdraw { address, id } => context.withdraw(&address, &id).await,
         Command::Free { address } => context.free(&address).await,
@@ -378,6 +406,8 @@ impl CliContext {
             print_line(&format!(
                 "{address} is enabled. Only its password works; all other credentials must be created again."
             ))
+        } else if self.directory.accounts.deletion(&account.id).await?.is_some() {
+            bail!("the deletion of {address} has begun, so the account cannot be enabled")
         } else {
             print_line(&format!("{address} is already enabled."))
         }

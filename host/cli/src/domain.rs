@@ -5,6 +5,7 @@
 
 mod import;
 mod output;
+mod routes;
 
 use std::sync::Arc;
 
@@ -78,6 +79,17 @@ pub enum Command {
         /// Name of the domain.
         domain: String,
     },
+    /// Show or change where mail goes for addresses that are no account and no alias.
+    Routes {
+        /// Name of the domain.
+        domain: String,
+        /// Address of the account that receives mail for unknown addresses, or `none`.
+        #[arg(long, value_name = "ADDRESS")]
+        catch_all: Option<String>,
+        /// Character before the extension of an address (`+`), or `none`.
+        #[arg(long, value_name = "CHARACTER")]
+        separator: Option<String>,
+    },
     /// Reserve an address, so that no account can use it.
     Hold {
         /// Address to reserve.
@@ -127,6 +139,11 @@ pub async fn run(service: &ServiceArgs, command: Command) -> anyhow::Result<()> 
         Command::Add { domain } => context.add_domain(&domain).await,
         Command::Import(arguments) => import::run(&context, &arguments).await,
         Command::Remove { domain } => context.remove_domain(&domain).await,
+        Command::Routes {
+            domain,
+            catch_all,
+            separator,
+        } => routes::run(&context, &domain, catch_all, separator).await,
         Command::Hold { address } => context.hold_address(&address).await,
         Command::Free { address } => context.release_address(&address).await,
     };

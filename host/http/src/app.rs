@@ -26,6 +26,7 @@ use latchmail_mailbox::holds::Holds;
 use latchmail_mailbox::importing::Importer;
 use latchmail_mailbox::journal::Journal;
 use latchmail_mailbox::outbox::Outbox;
+use latchmail_mailbox::removal::Removals;
 use latchmail_mailbox::{Mail, Snoozer};
 use latchmail_oauth::OAuth;
 use latchmail_runtime::manager::ModuleManager;
@@ -88,6 +89,8 @@ pub struct App {
     pub handlers: Arc<Handlers>,
     /// Work without requests.
     pub jobs: Arc<Jobs>,
+    /// The deletion of accounts whose grace period is over.
+    pub removals: Arc<Removals>,
     /// Authentication.
     pub auth: Arc<Auth>,
     /// The authorization server.
@@ -182,6 +185,10 @@ impl State for App {
         ticket: &str,
     ) -> Result<Option<HeaderValue>, Failure> {
         self.auth.tickets.redeem(method, path, ticket).await
+    }
+
+    fn used_from(&self, caller: &Caller, client: IpAddr) {
+        self.auth.used_from(caller, client);
     }
 
     async fn check_administrator(&self, caller: &Caller, is_change: bool) -> Result<(), Failure> {

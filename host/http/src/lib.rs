@@ -19,6 +19,7 @@
 //! | [`auth`], [`oauth`] | the endpoints of sign-in, and of the authorization server |
 //! | [`grants`] | the policies of API tokens and OAuth grants |
 //! | [`holds`], [`journal`] | the owner's decisions about grants, and the changes of grants |
+//! | [`profile`] | the deletion of accounts, and their security events |
 //! | [`status`] | health, readiness and the API description |
 
 pub mod access;
@@ -37,6 +38,7 @@ pub mod oauth;
 pub mod openapi;
 mod owner;
 pub mod pipeline;
+pub mod profile;
 pub mod query;
 mod rate_limit;
 mod redirect;

@@ -103,6 +103,9 @@ pub trait State: Sized + Send + Sync + 'static {
         ready(Ok(None))
     }
 
+    /// Records that a valid credential was used by a client. By default, a server records nothing.
+    fn used_from(&self, _caller: &Caller, _client: IpAddr) {}
+
     /// Checks that the web session of an administrator can use the routes of administrators.
     /// `is_change` is `true` if the request can change something. By default, this function returns
     /// 403.

@@ -60,13 +60,14 @@ pub(super) fn start(app: &Arc<App>) -> [Runner; 3] {
     let departures = Departures::new(Arc::clone(&app.outbox), access, has_milter);
     let snoozer: Arc<dyn Handler> = app.snoozer.clone();
     let holds: Arc<dyn Handler> = app.holds.clone();
+    let removals: Arc<dyn Handler> = app.removals.clone();
     let deliverer = Deliverer(Arc::clone(&app.webhooks));
     let handlers = HandlerJobs(Arc::clone(&app.handlers));
     let start =
         |handlers, limits| Runner::start(Arc::clone(&app.jobs), &app.host_id, handlers, limits);
     [
         start(
-            vec![Arc::new(departures), snoozer, holds],
+            vec![Arc::new(departures), snoozer, holds, removals],
             Limits::default(),
         ),
         start(vec![Arc::new(deliverer)], latchmail_callbacks::LIMITS),

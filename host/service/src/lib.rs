@@ -41,6 +41,7 @@ use latchmail_mailbox::filters::Filters;
 use latchmail_mailbox::holds::Holds;
 use latchmail_mailbox::journal::Journal;
 use latchmail_mailbox::outbox::Outbox;
+use latchmail_mailbox::removal::Removals;
 use latchmail_net::dns::Dns;
 use latchmail_net::fetch::Fetch;
 use latchmail_oauth::OAuth;
@@ -150,6 +151,7 @@ pub async fn start(mut config: Config, clock: Clock) -> Result<Running, StartErr
         tokio::spawn(periodic::clean_up(Arc::clone(&app))),
         tokio::spawn(periodic::write_uses(Arc::clone(&app))),
         tokio::spawn(periodic::end_sessions(Arc::clone(&app))),
+        tokio::spawn(periodic::delete_accounts(Arc::clone(&app))),
         tokio::spawn(periodic::recheck_users(Arc::clone(&app))),
         tokio::spawn(periodic::recheck_provider_sessions(Arc::clone(&app))),
         tokio::spawn(Arc::clone(&app.mail.index).run()),
@@ -296,6 +298,13 @@ async fn build(
         clock.clone(),
     )?;
     let snoozer = Arc::new(Snoozer::new(&mail, &jobs));
+    let removals = Arc::new(Removals::new(
+        &config,
+        directory.accounts.clone(),
+        Arc::clone(&mail),
+        Arc::clone(&jobs),
+        jobs::access(ServiceUse::Removal, &directory, &auth, &clock),
+    )?);
     let webhooks = Webhooks::new(
         &config.webhooks,
         latchmail_callbacks::Parts {
@@ -377,6 +386,7 @@ async fn build(
         webhooks,
         handlers,
         jobs,
+        removals,
         auth,
         oauth,
         aliases,

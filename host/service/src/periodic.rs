@@ -20,6 +20,9 @@ const MAX_RECHECK_INTERVAL: Duration = Duration::from_mins(1);
 /// The interval between attempts to end the mail server sessions of revoked credentials.
 const END_SESSIONS_INTERVAL: Duration = Duration::from_mins(1);
 
+/// The interval at which the jobs are stored that delete accounts.
+const DELETE_ACCOUNTS_INTERVAL: Duration = Duration::from_mins(1);
+
 const DAY: Duration = Duration::from_hours(24);
 
 /// Deletes expired data periodically, starting immediately. Also ends the mail server sessions of
@@ -70,6 +73,17 @@ pub(super) async fn end_sessions(app: Arc<App>) {
             tracing::warn!(%error, "sessions of revoked credentials may still be open at the mail server");
         }
         tokio::time::sleep(END_SESSIONS_INTERVAL).await;
+    }
+}
+
+/// Stores the jobs that delete the accounts whose grace period is over, periodically and at the
+/// start. The operator's commands plan deletions, too.
+pub(super) async fn delete_accounts(app: Arc<App>) {
+    loop {
+        if let Err(failure) = app.removals.ensure_due().await {
+            tracing::error!(?failure, "failed to store the deletions of accounts");
+        }
+        tokio::time::sleep(DELETE_ACCOUNTS_INTERVAL).await;
     }
 }
 

@@ -1,6 +1,6 @@
-//! Records the networks from which API tokens, OAuth grants and app passwords are used. The first use
-//! of a credential from a network is a security event. The log-ins of mail clients at the mail server
-//! are not known here.
+//! Records the networks from which API tokens, OAuth grants and app passwords are used. The first
+//! use of a credential from a network is a security event. The log-ins of mail clients at the mail
+//! server are not known here.
 
 use std::net::IpAddr;
 use std::sync::Arc;

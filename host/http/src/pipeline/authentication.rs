@@ -55,6 +55,7 @@ pub(super) async fn authenticate<S: State>(
     let authorized = match caller {
         Ok(caller) => {
             progress.account = Some(caller.account.clone());
+            state.used_from(&caller, client);
             authorize(state, &entry.route, caller).await
         }
         Err(failure) if access == Access::OAuth && failure.kind == Kind::Unauthorized => {

@@ -26,7 +26,7 @@ pub(super) const CHANGES: [&str; 21] = [
 ];
 
 /// Further routes that need a web session.
-pub(super) const SESSION_ROUTES: [&str; 20] = [
+pub(super) const SESSION_ROUTES: [&str; 22] = [
     "GET /api/v1/profile/sessions",
     "DELETE /api/v1/profile/sessions/{id}",
     "PATCH /api/v1/teams/{id}/grants/{grantId}",
@@ -47,6 +47,8 @@ pub(super) const SESSION_ROUTES: [&str; 20] = [
     "POST /api/v1/profile/holds/{id}/reject",
     "GET /api/v1/profile/modules",
     "PUT /api/v1/profile/modules/{name}",
+    "DELETE /api/v1/profile",
+    "GET /api/v1/profile/events",
 ];
 
 /// The routes of webhooks.

@@ -1,0 +1,46 @@
+//! `latchmail domain routes`: shows and changes the catch-all and the separator of a domain.
+
+use anyhow::bail;
+use latchmail_directory::routes::domain_settings::DomainSettings;
+use latchmail_net::dns;
+use latchmail_terminal::output::{escape, print_line};
+
+use crate::account::routing;
+use crate::context::CliContext;
+
+/// Changes the given settings, and prints the settings of the domain.
+pub(super) async fn run(
+    context: &CliContext,
+    domain: &str,
+    catch_all: Option<String>,
+    separator: Option<String>,
+) -> anyhow::Result<()> {
+    let Some(name) = dns::name(domain) else {
+        bail!("`{}` is not a domain name", escape(domain));
+    };
+    let Some(before) = context.directory.domains.settings(&name).await? else {
+        bail!("{name} is neither a platform domain nor a verified domain");
+    };
+    let value = |given: Option<String>, before: &Option<String>| match given {
+        None => before.clone(),
+        Some(given) => Some(given).filter(|given| given != "none"),
+    };
+    let settings = DomainSettings {
+        catch_all: value(catch_all, &before.catch_all),
+        separator: value(separator, &before.separator),
+    };
+    if settings != before {
+        let now = context.clock.now();
+        let changed = routing::routing(context)
+            .set_domain(&name, settings.clone(), now, &context.origin)
+            .await;
+        if let Err(failure) = changed {
+            bail!("{}", failure.text);
+        }
+    }
+    print_line(&format!(
+        "{name}: catch-all {}, separator {}.",
+        settings.catch_all.as_deref().unwrap_or("none"),
+        settings.separator.as_deref().unwrap_or("none")
+    ))
+}
