@@ -3,6 +3,7 @@
 //!
 //! These tests run on SQLite and once more on PostgreSQL.
 
+mod account_deletion;
 mod aliases;
 mod authentication;
 mod backup;
@@ -10,6 +11,7 @@ mod dkim;
 mod dkim_milter;
 mod domains;
 mod key_rotation;
+mod mail_routes;
 mod message_identity;
 mod message_numbers;
 mod module_management;

@@ -2,8 +2,7 @@
 
 use anyhow::bail;
 use latchmail_directory::routes::domain_settings::DomainSettings;
-use latchmail_net::dns;
-use latchmail_terminal::output::{escape, print_line};
+use latchmail_terminal::output::print_line;
 
 use crate::account::routing;
 use crate::context::CliContext;
@@ -15,9 +14,7 @@ pub(super) async fn run(
     catch_all: Option<String>,
     separator: Option<String>,
 ) -> anyhow::Result<()> {
-    let Some(name) = dns::name(domain) else {
-        bail!("`{}` is not a domain name", escape(domain));
-    };
+    let name = super::parse_domain(domain)?;
     let Some(before) = context.directory.domains.settings(&name).await? else {
         bail!("{name} is neither a platform domain nor a verified domain");
     };

@@ -16,13 +16,13 @@ const LOGIN: &str = "/api/v1/auth/login";
 const FOLDERS: &str = "GET /api/v1/mail/folders";
 const SESSION_ENDED: &str = "Mail session expired, please log in again";
 
-async fn sign_in(service: &Service, address: &str, password: &str) -> Response {
+pub(super) async fn sign_in(service: &Service, address: &str, password: &str) -> Response {
     let body = json!({ "email": address, "password": password });
     service.post(LOGIN, &body).await
 }
 
 /// Sends mail from an external sender to an address, and returns the SMTP status.
-async fn delivery(service: &Service, to: &str) -> u16 {
+pub(super) async fn delivery(service: &Service, to: &str) -> u16 {
     let smtp = service.mail().smtp;
     let transport: AsyncSmtpTransport<Tokio1Executor> =
         AsyncSmtpTransport::<Tokio1Executor>::builder_dangerous(smtp.ip().to_string())
@@ -39,6 +39,6 @@ async fn delivery(service: &Service, to: &str) -> u16 {
     }
 }
 
-async fn run_command(service: &Service, verb: &str) -> String {
+pub(super) async fn run_command(service: &Service, verb: &str) -> String {
     service.operator(verb, "").await.succeeds()
 }
