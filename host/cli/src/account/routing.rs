@@ -1,5 +1,5 @@
-//! `latchmail account close`, `rename` and `forward`: commands that plan the deletion of an account,
-//! and that change where its mail goes.
+//! `latchmail account close`, `rename` and `forward`: commands that plan the deletion of an
+//! account, and that change where its mail goes.
 
 use anyhow::bail;
 use latchmail_accounts::routing::Routing;
