@@ -140,6 +140,9 @@ families! {
     Counter HANDLER_GAPS("latchmail_handler_gaps_total", [],
         "Times at which a module missed events, because the change log did not have them any longer.");
 
+    Counter ACCOUNTS_DELETED("latchmail_accounts_deleted_total", [outcome: &["with_mailbox", "without_mailbox"]],
+        "Accounts that were deleted after their grace period.");
+
     Gauge DATABASE_OPEN("latchmail_database_connections_open", [],
         "Open connections of the pool to the database.");
     Gauge DATABASE_IN_USE("latchmail_database_connections_in_use", [],

@@ -18,6 +18,7 @@ use futures_util::future::BoxFuture;
 use latchmail_core::caller::{MailCredential, Origin};
 use latchmail_core::config;
 use latchmail_core::error::{Failure, StartError};
+use latchmail_core::metrics;
 use latchmail_directory::accounts::Accounts;
 use latchmail_directory::accounts::removal::Removal;
 use latchmail_imap::INBOX;
@@ -153,6 +154,7 @@ impl Removals {
         };
         let address = access.credential.username.clone();
         // The mail server's own users keep their mailboxes.
+        let mut outcome = "without_mailbox";
         if !self.sign_in.is_at_mail_server(&address) {
             if let Some(last_export) = &self.last_export
                 && !last_export.export(&access).await?
@@ -167,7 +169,10 @@ impl Removals {
                          install the current templates (docs/mailserver.md), and delete the folder of the mailbox"
                     );
                 }
-                result => result?,
+                result => {
+                    result?;
+                    outcome = "with_mailbox";
+                }
             }
         }
         let deleted = self
@@ -175,6 +180,7 @@ impl Removals {
             .delete(account, now, &Origin::service())
             .await?;
         if deleted {
+            metrics::ACCOUNTS_DELETED.increment([outcome]);
             tracing::info!(account, "an account and its mailbox were deleted");
         }
         let ended = [access.credential.id.clone()];

@@ -30,6 +30,8 @@ pub(crate) fn account_json(account: &Overview) -> Value {
         "twoFactor": account.two_factor,
         "profile": account.profile,
         "createdAt": format_time(account.created_at),
+        "forwardTo": account.forward_to,
+        "deletesAt": account.deletes_at.map(format_time),
     })
 }
 
@@ -49,6 +51,14 @@ pub(crate) fn detail_text(
         ("since", &format_time(account.created_at)),
     ] {
         let _ = write!(text, "\n  {name:14}{value}");
+    }
+    for (name, value) in [
+        ("forwarded to", account.forward_to.clone()),
+        ("deleted at", account.deletes_at.map(format_time)),
+    ] {
+        if let Some(value) = value {
+            let _ = write!(text, "\n  {name:14}{value}");
+        }
     }
     text.push_str("\naliases");
     for alias in aliases {

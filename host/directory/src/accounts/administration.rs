@@ -15,7 +15,7 @@ use crate::db::{Error, Source, Tx};
 use crate::events::{self, Event, Kind};
 use crate::teams;
 
-const OVERVIEW: &str = "SELECT a.id, a.address, a.active, a.admin, a.plan, a.created_at, \
+const OVERVIEW: &str = "SELECT a.id, a.address, a.active, a.admin, a.plan, a.created_at, a.forward_to, a.deletes_at, \
     EXISTS (SELECT 1 FROM two_factor t WHERE t.account_id = a.id) AS two_factor, \
     EXISTS (SELECT 1 FROM profiles p WHERE p.account_id = a.id) AS profile \
     FROM accounts a WHERE ($1 = '' OR a.address = $1) ORDER BY a.address";
@@ -56,6 +56,11 @@ pub struct Overview {
     pub profile: bool,
     /// The time of creation, in milliseconds since the epoch.
     pub created_at: i64,
+    /// The address to which copies of the account's mail are forwarded.
+    pub forward_to: Option<String>,
+    /// The time at which the account is deleted, in milliseconds since the epoch. `None` if its
+    /// deletion is not planned.
+    pub deletes_at: Option<i64>,
 }
 
 impl Accounts {
