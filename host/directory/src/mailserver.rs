@@ -28,6 +28,10 @@ const MAY_SEND: &str = "SELECT COUNT(*) FROM mailserver_senders WHERE address = 
 
 const RESULTS_KEY: &str = "SELECT secret FROM mailserver_results_key";
 
+/// Counts the rows that show that an address has an extension: its domain allows extensions, and
+/// the address itself belongs to no account.
+const HAS_EXTENSION: &str = "SELECT COUNT(*) FROM mailserver_separators s WHERE s.domain = $1 AND s.separator = '+' \
+    AND NOT EXISTS (SELECT 1 FROM mailserver_addresses a WHERE a.address = $2)";
 const IS_ALIAS: &str = "SELECT COUNT(*) FROM mailserver_aliases WHERE address = $1";
 /// Adds to the receipts of an address. On PostgreSQL, the address must be an alias.
 const ADD_IN_FILE: &str = "INSERT INTO mailserver_alias_receipts (address, received, last_received_at) VALUES ($1, $2, $3) \
@@ -143,6 +147,7 @@ impl MailServerView {
         &self,
         receipts: &mut HashMap<String, Receipts>,
     ) -> Result<(), Error> {
+        self.remove_extensions(receipts).await?;
         match &self.db {
             Db::Postgres(pool) => {
                 let addresses: Vec<String> = receipts.keys().cloned().collect();
@@ -181,6 +186,38 @@ impl MailServerView {
                 sqlx::raw_sql("COMMIT").execute(&mut connection).await?;
                 receipts.clear();
                 connection.close().await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the receipts of addresses with an extension to those of the addresses without it.
+    async fn remove_extensions(
+        &self,
+        receipts: &mut HashMap<String, Receipts>,
+    ) -> Result<(), Error> {
+        let extended: Vec<String> = receipts
+            .keys()
+            .filter(|address| address.contains('+'))
+            .cloned()
+            .collect();
+        for address in extended {
+            let Some((name, domain)) = address.rsplit_once('@') else {
+                continue;
+            };
+            let Some((name, _)) = name.split_once('+') else {
+                continue;
+            };
+            let count: i64 = self.db.value(HAS_EXTENSION, [domain, &address]).await?;
+            if count == 0 {
+                continue;
+            }
+            if let Some(added) = receipts.remove(&address) {
+                let known = receipts
+                    .entry(format!("{name}@{domain}"))
+                    .or_insert(Receipts { count: 0, last: 0 });
+                known.count = known.count.saturating_add(added.count);
+                known.last = known.last.max(added.last);
             }
         }
         Ok(())
