@@ -25,7 +25,7 @@ const IS_KNOWN: &str = "SELECT 1 FROM addresses WHERE address = $1";
 const IS_LOCAL: &str = "SELECT 1 WHERE EXISTS (SELECT 1 FROM platform_domains WHERE domain = $1) \
     OR EXISTS (SELECT 1 FROM domains WHERE domain = $1 AND verified_at IS NOT NULL)";
 const SETTINGS: &str = "SELECT separator, catch_all_account FROM domain_settings WHERE domain = $1";
-const FORWARD_TO: &str = "SELECT forward_to FROM accounts WHERE id = $1";
+const FORWARD_TO: &str = "SELECT forward_to FROM accounts WHERE id = $1 AND forward_to IS NOT NULL";
 
 /// The result of a change of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,8 +96,8 @@ async fn known(tx: &mut Tx, address: &str) -> Result<Option<Destination>, Error>
 async fn has_loop(tx: &mut Tx, account_id: &str) -> Result<bool, Error> {
     let mut passed = vec![account_id.to_owned()];
     while let Some(account) = passed.last().filter(|_| passed.len() <= MAX_STEPS) {
-        let forward: Option<Option<String>> = tx.optional_value(FORWARD_TO, [account]).await?;
-        let Some(address) = forward.flatten() else {
+        let forward: Option<String> = tx.optional_value(FORWARD_TO, [account]).await?;
+        let Some(address) = forward else {
             return Ok(false);
         };
         let Destination::Account(next) = destination(tx, &address).await? else {

@@ -156,12 +156,9 @@ impl Removals {
         // The mail server's own users keep their mailboxes.
         let mut outcome = "without_mailbox";
         if !self.sign_in.is_at_mail_server(&address) {
-            if let Some(last_export) = &self.last_export
-                && !last_export.export(&access).await?
-            {
-                return Ok(Outcome::Later(now.plus(EXPORT_DELAY)));
-            }
-            match self.delete_mailbox(&access).await {
+            match self.empty_mailbox(&access).await {
+                Ok(true) => outcome = "with_mailbox",
+                Ok(false) => return Ok(Outcome::Later(now.plus(EXPORT_DELAY))),
                 Err(Error::CredentialRefused) if is_last_attempt(job) => {
                     tracing::error!(
                         mailbox = account,
@@ -169,10 +166,7 @@ impl Removals {
                          install the current templates (docs/mailserver.md), and delete the folder of the mailbox"
                     );
                 }
-                result => {
-                    result?;
-                    outcome = "with_mailbox";
-                }
+                Err(error) => return Err(error),
             }
         }
         let deleted = self
@@ -188,15 +182,21 @@ impl Removals {
         Ok(Outcome::Done)
     }
 
-    /// Deletes the folders, the messages and the scripts of a mailbox.
-    async fn delete_mailbox(&self, access: &Access) -> Result<(), Error> {
+    /// Deletes the folders, the messages and the scripts of a mailbox. Returns `false` if the last
+    /// export is not complete, and nothing was deleted.
+    async fn empty_mailbox(&self, access: &Access) -> Result<bool, Error> {
+        if let Some(last_export) = &self.last_export
+            && !last_export.export(access).await?
+        {
+            return Ok(false);
+        }
         self.delete_folders(access).await?;
         self.empty_inbox(access).await?;
         self.delete_scripts(&access.credential).await?;
         let connections = &self.mail.connections;
         connections.close(&access.credential.id);
         connections.purge(&access.credential.username).await;
-        Ok(())
+        Ok(true)
     }
 
     async fn delete_folders(&self, access: &Access) -> Result<(), Error> {

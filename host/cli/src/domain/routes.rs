@@ -1,7 +1,6 @@
 //! `latchmail domain routes`: shows and changes the catch-all and the separator of a domain.
 
 use anyhow::bail;
-use latchmail_directory::routes::domain_settings::DomainSettings;
 use latchmail_terminal::output::print_line;
 
 use crate::account::routing;
@@ -18,14 +17,13 @@ pub(super) async fn run(
     let Some(before) = context.directory.domains.settings(&name).await? else {
         bail!("{name} is neither a platform domain nor a verified domain");
     };
-    let value = |given: Option<String>, before: &Option<String>| match given {
-        None => before.clone(),
-        Some(given) => Some(given).filter(|given| given != "none"),
-    };
-    let settings = DomainSettings {
-        catch_all: value(catch_all, &before.catch_all),
-        separator: value(separator, &before.separator),
-    };
+    let mut settings = before.clone();
+    if catch_all.is_some() {
+        settings.catch_all = catch_all.filter(|given| given != "none");
+    }
+    if separator.is_some() {
+        settings.separator = separator.filter(|given| given != "none");
+    }
     if settings != before {
         let now = context.clock.now();
         let changed = routing::routing(context)

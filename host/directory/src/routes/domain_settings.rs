@@ -15,6 +15,12 @@ use crate::events::{self, Event, Kind};
 /// Finds the settings of a domain that belong to its present owner.
 const FIND: &str = "SELECT s.catch_all, s.catch_all_account, s.separator FROM domain_settings s \
     WHERE s.domain = $1 AND ((s.owner IS NULL AND $2 = '') OR s.owner = $2)";
+/// Reads the settings of a domain that exists. Without settings, the columns are NULL.
+const READ: &str = "SELECT s.catch_all, s.catch_all_account, s.separator FROM ( \
+        SELECT NULL AS owner WHERE EXISTS (SELECT 1 FROM platform_domains WHERE domain = $1) \
+        UNION ALL SELECT account_id FROM domains WHERE domain = $1 AND verified_at IS NOT NULL \
+            AND NOT EXISTS (SELECT 1 FROM platform_domains WHERE domain = $1)) o \
+    LEFT JOIN domain_settings s ON s.domain = $1 AND s.owner IS NOT DISTINCT FROM o.owner";
 const IS_PLATFORM: &str = "SELECT 1 FROM platform_domains WHERE domain = $1";
 const IS_ACTIVE: &str = "SELECT 1 FROM accounts WHERE id = $1 AND active";
 const SET: &str = "INSERT INTO domain_settings (domain, owner, catch_all, catch_all_account, separator) \
@@ -32,6 +38,23 @@ pub struct DomainSettings {
     /// The character before the extension of an address, for example `+`. `None` if addresses have
     /// no extensions.
     pub separator: Option<String>,
+}
+
+/// The owner of a domain.
+#[derive(Debug)]
+enum Owner {
+    Platform,
+    /// The id of the account that has verified the domain.
+    Account(String),
+}
+
+impl Owner {
+    fn account(&self) -> Option<&str> {
+        match self {
+            Self::Platform => None,
+            Self::Account(id) => Some(id),
+        }
+    }
 }
 
 /// The columns of [`FIND`].
@@ -52,14 +75,8 @@ impl Domains {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn settings(&self, domain: &str) -> Result<Option<DomainSettings>, Error> {
-        let mut tx = self.db.begin().await?;
-        let Some(owner) = owner(&mut tx, domain).await? else {
-            return Ok(None);
-        };
-        let row: Option<Row> = tx
-            .optional(FIND, (domain, owner.as_deref().unwrap_or("")))
-            .await?;
-        Ok(Some(row.map(settings).unwrap_or_default()))
+        let row: Option<Row> = self.db.optional(READ, [domain]).await?;
+        Ok(row.map(settings))
     }
 
     /// Replaces the settings of a domain. The caller must have validated the separator.
@@ -83,7 +100,7 @@ impl Domains {
             return Ok(RouteChange::Unknown);
         };
         let row: Option<Row> = tx
-            .optional(FIND, (domain, owner.as_deref().unwrap_or("")))
+            .optional(FIND, (domain, owner.account().unwrap_or("")))
             .await?;
         if row.map(settings).unwrap_or_default() == *new {
             return Ok(RouteChange::Unchanged);
@@ -95,12 +112,19 @@ impl Domains {
                 Some(found) => tx.exists(IS_ACTIVE, [found]).await?,
                 None => false,
             };
-            if !is_active || (owner.is_some() && owner != found) {
+            let is_foreign = owner.account().is_some() && owner.account() != found.as_deref();
+            if !is_active || is_foreign {
                 return Ok(RouteChange::NoSuchAddress);
             }
             account = found;
         }
-        let row = (domain, &owner, &new.catch_all, &account, &new.separator);
+        let row = (
+            domain,
+            owner.account(),
+            &new.catch_all,
+            &account,
+            &new.separator,
+        );
         tx.execute(SET, row).await?;
         if let Some(account) = &account
             && has_loop(&mut tx, account).await?
@@ -108,13 +132,12 @@ impl Domains {
             return Ok(RouteChange::Loop);
         }
         tx.project(Source::Domain(domain)).await?;
-        let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "none".to_owned());
         let detail = format!(
             "catch-all {}, separator {}",
-            text(&new.catch_all),
-            text(&new.separator)
+            new.catch_all.as_deref().unwrap_or("none"),
+            new.separator.as_deref().unwrap_or("none")
         );
-        let changed = match &owner {
+        let changed = match owner.account() {
             Some(owner) => Event::of(Kind::DomainChanged, owner, now),
             None => Event::without_account(Kind::DomainChanged, now),
         };
@@ -124,13 +147,12 @@ impl Domains {
     }
 }
 
-/// Returns the account that has verified a domain, or `Some(None)` for a platform domain. Returns
-/// `None` if there is no such domain.
-async fn owner(tx: &mut Tx, domain: &str) -> Result<Option<Option<String>>, Error> {
+/// Returns the owner of a domain. Returns `None` if there is no such domain.
+async fn owner(tx: &mut Tx, domain: &str) -> Result<Option<Owner>, Error> {
     if tx.exists(IS_PLATFORM, [domain]).await? {
-        return Ok(Some(None));
+        return Ok(Some(Owner::Platform));
     }
-    Ok(holder(tx, domain).await?.map(Some))
+    Ok(holder(tx, domain).await?.map(Owner::Account))
 }
 
 /// Deletes the settings of a domain that is released or removed. The caller copies the domain for
