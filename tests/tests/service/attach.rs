@@ -5,16 +5,19 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
+use latchmail_accounts::routing::Routing;
 use latchmail_accounts::service_credentials::ServiceCredentials;
-use latchmail_core::caller::Proof;
+use latchmail_core::caller::{Origin, Proof};
 use latchmail_core::clock::Clock;
 use latchmail_core::config::Config;
+use latchmail_core::error::Kind;
 use latchmail_core::keyring::Keyring;
 use latchmail_directory::Directory;
 use latchmail_directory::credentials::index_keys::ServiceUse;
+use latchmail_directory::routes::domain_settings::DomainSettings;
 use latchmail_mailserver::DovecotVersion;
 use latchmail_tests::existing_server::{AttachedService, has_no_traces, login_name, password};
-use latchmail_tests::{DOMAIN, ExistingServer};
+use latchmail_tests::{DOMAIN, ExistingServer, wait_until};
 use secrecy::ExposeSecret as _;
 use serde_json::json;
 use tokio::time::sleep;
@@ -41,6 +44,27 @@ async fn check_event_of_a_delivery(server: &ExistingServer, service: &AttachedSe
     let event = event.expect("no event arrived");
     assert_eq!(event.kind, "message.created");
     assert_eq!(event.data["data"]["folder"], "INBOX");
+}
+
+/// Forwards the mail of a user of the mail server to another one. The mail server decides where
+/// mail for other addresses of the domain goes.
+async fn forward(server: &ExistingServer, from: &str, to: &str) {
+    let config = Config::load(Some(&server.config())).unwrap();
+    let directory = Directory::open_beside_service(&config.database())
+        .await
+        .unwrap();
+    let account = directory.accounts.by_address(from).await.unwrap().unwrap();
+    let routing = Routing::new(directory.clone(), config.sign_in.clone());
+    let (now, operator) = (Clock::system().now(), Origin::operator());
+    let changed = routing.set_forward_to(&account.id, Some(to), now, &operator);
+    assert!(changed.await.unwrap());
+    let settings = DomainSettings {
+        catch_all: Some(from.to_owned()),
+        separator: None,
+    };
+    let refused = routing.set_domain(DOMAIN, settings, now, &operator).await;
+    assert_eq!(refused.unwrap_err().kind, Kind::Forbidden);
+    directory.close().await;
 }
 
 /// Returns the app password with which the service reads a user's mailbox for the search index.
@@ -134,6 +158,16 @@ async fn users_sign_in_with_existing_passwords_and_detach_restores_every_file() 
         refused.status, 400,
         "the address of another user: {refused:?}"
     );
+    // The copy for the other user leaves the message in the mailbox.
+    forward(&server, &format!("ann@{DOMAIN}"), &format!("bob@{DOMAIN}")).await;
+    server
+        .deliver("ann", &format!("ann-alias@{DOMAIN}"), "for both")
+        .await;
+    wait_until("the copy arrives", async || {
+        let found = subjects(&service, "bob").await;
+        found.iter().any(|subject| subject == "for both")
+    })
+    .await;
     for from in ["ann-alias", "sales"] {
         let message = json!({
             "from": format!("{from}@{DOMAIN}"), "to": format!("bob@{DOMAIN}"), "subject": from, "text": "Hello"
