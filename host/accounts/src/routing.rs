@@ -124,7 +124,7 @@ impl Routing {
             RouteChange::Changed => Ok(true),
             RouteChange::Unchanged => Ok(false),
             RouteChange::Loop => Err(forwarding_loop()),
-            RouteChange::Unknown => Err(no_account()),
+            RouteChange::Unknown | RouteChange::Outdated => Err(no_account()),
             RouteChange::NoSuchAddress => Err(Failure::invalid(
                 codes::INVALID_FIELD,
                 "forwardTo must be an address that receives mail",
@@ -147,6 +147,23 @@ impl Routing {
         now: Timestamp,
         origin: &Origin,
     ) -> Result<bool, Failure> {
+        let changed = self.set_domain_if(domain, None, new, now, origin).await?;
+        Ok(changed.unwrap_or(false))
+    }
+
+    /// Changes the catch-all and the separator of a domain, like [`Self::set_domain`], if its
+    /// current settings are `expected`. Otherwise returns `None`.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Self::set_domain`].
+    pub async fn set_domain_if(
+        &self,
+        domain: &str,
+        expected: Option<&DomainSettings>,
+        new: DomainSettings,
+        now: Timestamp,
+        origin: &Origin,
+    ) -> Result<Option<bool>, Failure> {
         let catch_all = new.catch_all.as_deref();
         let new = DomainSettings {
             catch_all: catch_all.map(|to| parse("catchAll", to)).transpose()?,
@@ -167,9 +184,11 @@ impl Routing {
                 MANAGED_DOMAIN,
             ));
         }
-        match domains.set_settings(domain, &new, now, origin).await? {
-            RouteChange::Changed => Ok(true),
-            RouteChange::Unchanged => Ok(false),
+        let changed = domains.set_settings_if(domain, expected, &new, now, origin);
+        match changed.await? {
+            RouteChange::Changed => Ok(Some(true)),
+            RouteChange::Unchanged => Ok(Some(false)),
+            RouteChange::Outdated => Ok(None),
             RouteChange::Loop => Err(forwarding_loop()),
             RouteChange::Unknown => Err(Failure::not_found(
                 codes::DOMAIN_NOT_FOUND,

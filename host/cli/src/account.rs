@@ -406,7 +406,13 @@ impl CliContext {
             print_line(&format!(
                 "{address} is enabled. Only its password works; all other credentials must be created again."
             ))
-        } else if self.directory.accounts.deletion(&account.id).await?.is_some() {
+        } else if self
+            .directory
+            .accounts
+            .deletion(&account.id)
+            .await?
+            .is_some()
+        {
             bail!("the deletion of {address} has begun, so the account cannot be enabled")
         } else {
             print_line(&format!("{address} is already enabled."))

@@ -208,7 +208,10 @@ impl MailServerView {
             let Some((name, _)) = name.split_once('+') else {
                 continue;
             };
-            let count: i64 = self.db.value(HAS_EXTENSION, [domain, address.as_str()]).await?;
+            let count: i64 = self
+                .db
+                .value(HAS_EXTENSION, [domain, address.as_str()])
+                .await?;
             if count == 0 {
                 continue;
             }

@@ -41,6 +41,8 @@ pub enum RouteChange {
     NoSuchAddress,
     /// The change would lead mail back to an account that has already received it.
     Loop,
+    /// The domain does not have the settings on which the change depends.
+    Outdated,
 }
 
 /// The destination of an address.

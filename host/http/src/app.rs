@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use http::{HeaderMap, HeaderValue};
 use latchmail_accounts::aliases::Aliases;
 use latchmail_accounts::auth::{Auth, ParsedCredential};
+use latchmail_accounts::routing::Routing;
 use latchmail_accounts::service_keys::ServiceKeys;
 use latchmail_callbacks::Webhooks;
 use latchmail_core::caller::{Caller, Credential, SESSION_ONLY};
@@ -91,6 +92,8 @@ pub struct App {
     pub jobs: Arc<Jobs>,
     /// The deletion of accounts whose grace period is over.
     pub removals: Arc<Removals>,
+    /// The operator's changes of the routes of mail.
+    pub routing: Arc<Routing>,
     /// Authentication.
     pub auth: Arc<Auth>,
     /// The authorization server.

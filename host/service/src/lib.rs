@@ -22,6 +22,7 @@ use latchmail_accounts::auth::Auth;
 use latchmail_accounts::domains::Domains;
 use latchmail_accounts::mail_server::MailServer;
 use latchmail_accounts::plans::Plans;
+use latchmail_accounts::routing::Routing;
 use latchmail_accounts::teams::Teams;
 use latchmail_callbacks::Webhooks;
 use latchmail_core::clock::Clock;
@@ -298,6 +299,7 @@ async fn build(
         clock.clone(),
     )?;
     let snoozer = Arc::new(Snoozer::new(&mail, &jobs));
+    let routing = Routing::new(directory.clone(), config.sign_in.clone());
     let removals = Arc::new(Removals::new(
         &config,
         directory.accounts.clone(),
@@ -387,6 +389,7 @@ async fn build(
         handlers,
         jobs,
         removals,
+        routing: Arc::new(routing),
         auth,
         oauth,
         aliases,

@@ -7,10 +7,7 @@ ALTER TABLE accounts ADD COLUMN deletes_at BIGINT;
 -- Whether the deletion has begun. The service can then log in to the mailbox, and the account can no
 -- longer be enabled.
 ALTER TABLE accounts ADD COLUMN removing BOOLEAN NOT NULL DEFAULT FALSE;
--- The id of the account at the program that provisions accounts.
-ALTER TABLE accounts ADD COLUMN external_id TEXT;
 CREATE INDEX accounts_by_deletion ON accounts (deletes_at) WHERE deletes_at IS NOT NULL;
-CREATE INDEX accounts_by_external_id ON accounts (external_id) WHERE external_id IS NOT NULL;
 CREATE INDEX accounts_by_forward ON accounts (forward_to) WHERE forward_to IS NOT NULL;
 
 -- How mail is delivered to addresses of a domain that are no account and no alias.

@@ -6,7 +6,7 @@ use latchmail_core::clock::Timestamp;
 
 use super::Accounts;
 use crate::aliases::domain_of;
-use crate::db::{Error, Source};
+use crate::db::{Error, Source, Tx};
 use crate::domains;
 use crate::events::{self, Event, Kind};
 use crate::routes;
@@ -59,31 +59,47 @@ impl Accounts {
         origin: &Origin,
     ) -> Result<Rename, Error> {
         let mut tx = self.db.begin_locked(account_id).await?;
-        tx.lock_domain_shared(domain_of(address)).await?;
-        let found: Option<String> = tx.optional_value(FIND, [account_id]).await?;
-        let Some(from) = found else {
-            return Ok(Rename::NoAccount);
-        };
-        if from == address {
-            return Ok(Rename::Unchanged);
+        let renamed = rename_in(&mut tx, account_id, address, now, origin).await?;
+        if matches!(renamed, Rename::Renamed { .. }) {
+            tx.commit().await?;
         }
-        let holder = domains::holder(&mut tx, domain_of(address)).await?;
-        if holder.is_some() || tx.execute(CLAIM, (address, account_id, now)).await? == 0 {
-            return Ok(Rename::AddressTaken);
-        }
-        tx.execute(TO_ALIAS, (&from, now)).await?;
-        tx.execute(RENAME, (account_id, address)).await?;
-        if routes::causes_loop(&mut tx, account_id).await? {
-            return Ok(Rename::Loop);
-        }
-        tx.project(Source::Account(&from)).await?;
-        tx.project(Source::Account(address)).await?;
-        let app_passwords: Vec<String> = tx.values(APP_PASSWORDS, [account_id]).await?;
-        let renamed = Event::of(Kind::AccountRenamed, account_id, now).about(&from);
-        events::commit(tx, renamed, origin).await?;
-        Ok(Rename::Renamed {
-            from,
-            app_passwords,
-        })
+        Ok(renamed)
     }
+}
+
+/// Changes the address of an account in a transaction, like [`Accounts::rename`]. The caller must
+/// lock the account first. The caller must not commit the transaction if the result is a refusal.
+pub(super) async fn rename_in(
+    tx: &mut Tx,
+    account_id: &str,
+    address: &str,
+    now: Timestamp,
+    origin: &Origin,
+) -> Result<Rename, Error> {
+    tx.lock_domain_shared(domain_of(address)).await?;
+    let found: Option<String> = tx.optional_value(FIND, [account_id]).await?;
+    let Some(from) = found else {
+        return Ok(Rename::NoAccount);
+    };
+    if from == address {
+        return Ok(Rename::Unchanged);
+    }
+    let holder = domains::holder(tx, domain_of(address)).await?;
+    if holder.is_some() || tx.execute(CLAIM, (address, account_id, now)).await? == 0 {
+        return Ok(Rename::AddressTaken);
+    }
+    tx.execute(TO_ALIAS, (&from, now)).await?;
+    tx.execute(RENAME, (account_id, address)).await?;
+    if routes::causes_loop(tx, account_id).await? {
+        return Ok(Rename::Loop);
+    }
+    tx.project(Source::Account(&from)).await?;
+    tx.project(Source::Account(address)).await?;
+    let app_passwords: Vec<String> = tx.values(APP_PASSWORDS, [account_id]).await?;
+    let renamed = Event::of(Kind::AccountRenamed, account_id, now).about(&from);
+    events::record(tx, renamed, origin).await?;
+    Ok(Rename::Renamed {
+        from,
+        app_passwords,
+    })
 }

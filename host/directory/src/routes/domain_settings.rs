@@ -93,6 +93,22 @@ impl Domains {
         now: Timestamp,
         origin: &Origin,
     ) -> Result<RouteChange, Error> {
+        self.set_settings_if(domain, None, new, now, origin).await
+    }
+
+    /// Replaces the settings of a domain, like [`Self::set_settings`], if its current settings are
+    /// `expected`. Otherwise returns [`RouteChange::Outdated`].
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails. Nothing is changed in that case.
+    pub async fn set_settings_if(
+        &self,
+        domain: &str,
+        expected: Option<&DomainSettings>,
+        new: &DomainSettings,
+        now: Timestamp,
+        origin: &Origin,
+    ) -> Result<RouteChange, Error> {
         let mut tx = self.db.begin().await?;
         tx.lock_domain(domain).await?;
         lock(&mut tx).await?;
@@ -102,7 +118,11 @@ impl Domains {
         let row: Option<Row> = tx
             .optional(FIND, (domain, owner.account().unwrap_or("")))
             .await?;
-        if row.map(settings).unwrap_or_default() == *new {
+        let current = row.map(settings).unwrap_or_default();
+        if expected.is_some_and(|expected| *expected != current) {
+            return Ok(RouteChange::Outdated);
+        }
+        if current == *new {
             return Ok(RouteChange::Unchanged);
         }
         let mut account = None;

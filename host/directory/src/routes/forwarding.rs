@@ -6,7 +6,7 @@ use latchmail_core::clock::Timestamp;
 
 use super::{Destination, RouteChange, destination, has_loop, lock};
 use crate::accounts::Accounts;
-use crate::db::{Error, Source};
+use crate::db::{Error, Source, Tx};
 use crate::events::{self, Event, Kind};
 
 const FIND: &str = "SELECT address, forward_to FROM accounts WHERE id = $1";
@@ -36,32 +36,11 @@ impl Accounts {
         origin: &Origin,
     ) -> Result<RouteChange, Error> {
         let mut tx = self.db.begin_locked(account_id).await?;
-        lock(&mut tx).await?;
-        let found: Option<(String, Option<String>)> = tx.optional(FIND, [account_id]).await?;
-        let Some((address, before)) = found else {
-            return Ok(RouteChange::Unknown);
-        };
-        if before.as_deref() == forward.to {
-            return Ok(RouteChange::Unchanged);
+        let changed = set_forward_to_in(&mut tx, account_id, forward, now, origin).await?;
+        if changed == RouteChange::Changed {
+            tx.commit().await?;
         }
-        if let Some(to) = forward.to
-            && !forward.may_be_unknown
-            && destination(&mut tx, to).await? == Destination::Nowhere
-        {
-            return Ok(RouteChange::NoSuchAddress);
-        }
-        tx.execute(SET, (account_id, forward.to)).await?;
-        if has_loop(&mut tx, account_id).await? {
-            return Ok(RouteChange::Loop);
-        }
-        tx.project(Source::Account(&address)).await?;
-        let detail = match forward.to {
-            Some(to) => format!("mail is forwarded to {to}"),
-            None => "mail is no longer forwarded".to_owned(),
-        };
-        let changed = Event::of(Kind::AccountChanged, account_id, now).detail(&detail);
-        events::commit(tx, changed, origin).await?;
-        Ok(RouteChange::Changed)
+        Ok(changed)
     }
 
     /// Returns the address to which copies of an account's mail are forwarded.
@@ -72,4 +51,42 @@ impl Accounts {
         let found: Option<(String, Option<String>)> = self.db.optional(FIND, [account_id]).await?;
         Ok(found.and_then(|(_, forward_to)| forward_to))
     }
+}
+
+/// Changes the forwarding of an account in a transaction, like [`Accounts::set_forward_to`]. The
+/// caller must lock the account first. The caller must not commit the transaction if the result is
+/// a refusal.
+pub(crate) async fn set_forward_to_in(
+    tx: &mut Tx,
+    account_id: &str,
+    forward: Forward<'_>,
+    now: Timestamp,
+    origin: &Origin,
+) -> Result<RouteChange, Error> {
+    lock(tx).await?;
+    let found: Option<(String, Option<String>)> = tx.optional(FIND, [account_id]).await?;
+    let Some((address, before)) = found else {
+        return Ok(RouteChange::Unknown);
+    };
+    if before.as_deref() == forward.to {
+        return Ok(RouteChange::Unchanged);
+    }
+    if let Some(to) = forward.to
+        && !forward.may_be_unknown
+        && destination(tx, to).await? == Destination::Nowhere
+    {
+        return Ok(RouteChange::NoSuchAddress);
+    }
+    tx.execute(SET, (account_id, forward.to)).await?;
+    if has_loop(tx, account_id).await? {
+        return Ok(RouteChange::Loop);
+    }
+    tx.project(Source::Account(&address)).await?;
+    let detail = match forward.to {
+        Some(to) => format!("mail is forwarded to {to}"),
+        None => "mail is no longer forwarded".to_owned(),
+    };
+    let changed = Event::of(Kind::AccountChanged, account_id, now).detail(&detail);
+    events::record(tx, changed, origin).await?;
+    Ok(RouteChange::Changed)
 }
