@@ -4,7 +4,8 @@
 //! fields that clients add to messages ([`check_header_field`]), vacation responses and rules
 //! ([`filters`]), the rules for manifests of modules ([`check_manifest`], [`check_route`]) and for
 //! path patterns ([`check_path`]), the decoders of paths and queries ([`decode_segment`],
-//! [`decode_query`]), and the request headers of modules ([`REQUEST_HEADERS`]).
+//! [`decode_query`]), the entity tags of conditional requests ([`EntityTags`]), and the request
+//! headers of modules ([`REQUEST_HEADERS`]).
 //!
 //! The error text for an invalid body names the invalid field. The
 //! host's own routes and the routes of modules use the same parser, so clients get the same error
@@ -17,6 +18,7 @@
 pub mod addresses;
 mod characters;
 pub mod codes;
+mod entity_tags;
 pub mod event_type;
 pub mod filters;
 mod header_fields;
@@ -36,6 +38,7 @@ use serde_path_to_error::Path;
 
 pub use characters::{Invisible, invisible};
 pub use codes::Code;
+pub use entity_tags::EntityTags;
 pub use header_fields::{HeaderFieldError, MAX_HEADER_FIELDS, check_header_field, is_repeatable};
 pub use manifest::{
     AGENT, API_TOKEN, APP_PASSWORD, Accepted, DeclaredRoute, METHODS, OAUTH, SCOPES, SESSION,
