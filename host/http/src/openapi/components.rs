@@ -24,11 +24,10 @@ impl<'p> Components<'p> {
     /// Returns an error if two components with the same name differ. The error contains the names
     /// of the two owners.
     pub(super) fn add(&mut self, owner: &'p str, components: &'p Value) -> Result<(), StartError> {
-        // The host's shared components are added first. Only the host defines security schemes, so
-        // the security schemes of all other owners are ignored.
-        let is_first = self.owners.is_empty();
+        // Only the host defines security schemes, so those of all other owners are ignored.
+        let is_host = owner == "the host";
         for (section, entries) in members(owner, "components", components)? {
-            if section == "securitySchemes" && !is_first {
+            if section == "securitySchemes" && !is_host {
                 continue;
             }
             let target = self.sections.entry(section).or_default();
