@@ -110,61 +110,78 @@ impl Domains {
         origin: &Origin,
     ) -> Result<RouteChange, Error> {
         let mut tx = self.db.begin().await?;
-        tx.lock_domain(domain).await?;
-        lock(&mut tx).await?;
-        let Some(owner) = owner(&mut tx, domain).await? else {
-            return Ok(RouteChange::Unknown);
-        };
-        let row: Option<Row> = tx
-            .optional(FIND, (domain, owner.account().unwrap_or("")))
-            .await?;
-        let current = row.map(settings).unwrap_or_default();
-        if expected.is_some_and(|expected| *expected != current) {
-            return Ok(RouteChange::Outdated);
+        let changed = set_in(&mut tx, domain, expected, new, now, origin).await?;
+        if changed == RouteChange::Changed {
+            tx.commit().await?;
         }
-        if current == *new {
-            return Ok(RouteChange::Unchanged);
-        }
-        let mut account = None;
-        if let Some(catch_all) = &new.catch_all {
-            let found: Option<String> = tx.optional_value(HOLDER, [catch_all]).await?;
-            let is_active = match &found {
-                Some(found) => tx.exists(IS_ACTIVE, [found]).await?,
-                None => false,
-            };
-            let is_foreign = owner.account().is_some() && owner.account() != found.as_deref();
-            if !is_active || is_foreign {
-                return Ok(RouteChange::NoSuchAddress);
-            }
-            account = found;
-        }
-        let row = (
-            domain,
-            owner.account(),
-            &new.catch_all,
-            &account,
-            &new.separator,
-        );
-        tx.execute(SET, row).await?;
-        if let Some(account) = &account
-            && has_loop(&mut tx, account).await?
-        {
-            return Ok(RouteChange::Loop);
-        }
-        tx.project(Source::Domain(domain)).await?;
-        let detail = format!(
-            "catch-all {}, separator {}",
-            new.catch_all.as_deref().unwrap_or("none"),
-            new.separator.as_deref().unwrap_or("none")
-        );
-        let changed = match owner.account() {
-            Some(owner) => Event::of(Kind::DomainChanged, owner, now),
-            None => Event::without_account(Kind::DomainChanged, now),
-        };
-        let changed = changed.about(domain).detail(&detail);
-        events::commit(tx, changed, origin).await?;
-        Ok(RouteChange::Changed)
+        Ok(changed)
     }
+}
+
+/// Replaces the settings of a domain in a transaction, like [`Domains::set_settings_if`]. The
+/// caller must roll back the transaction if the settings are refused.
+pub(crate) async fn set_in(
+    tx: &mut Tx,
+    domain: &str,
+    expected: Option<&DomainSettings>,
+    new: &DomainSettings,
+    now: Timestamp,
+    origin: &Origin,
+) -> Result<RouteChange, Error> {
+    tx.lock_domain(domain).await?;
+    lock(tx).await?;
+    let Some(owner) = owner(tx, domain).await? else {
+        return Ok(RouteChange::Unknown);
+    };
+    let row: Option<Row> = tx
+        .optional(FIND, (domain, owner.account().unwrap_or("")))
+        .await?;
+    let current = row.map(settings).unwrap_or_default();
+    if expected.is_some_and(|expected| *expected != current) {
+        return Ok(RouteChange::Outdated);
+    }
+    if current == *new {
+        return Ok(RouteChange::Unchanged);
+    }
+    let mut account = None;
+    if let Some(catch_all) = &new.catch_all {
+        let found: Option<String> = tx.optional_value(HOLDER, [catch_all]).await?;
+        let is_active = match &found {
+            Some(found) => tx.exists(IS_ACTIVE, [found]).await?,
+            None => false,
+        };
+        let is_foreign = owner.account().is_some() && owner.account() != found.as_deref();
+        if !is_active || is_foreign {
+            return Ok(RouteChange::NoSuchAddress);
+        }
+        account = found;
+    }
+    let row = (
+        domain,
+        owner.account(),
+        &new.catch_all,
+        &account,
+        &new.separator,
+    );
+    tx.execute(SET, row).await?;
+    if let Some(account) = &account
+        && has_loop(tx, account).await?
+    {
+        return Ok(RouteChange::Loop);
+    }
+    tx.project(Source::Domain(domain)).await?;
+    let detail = format!(
+        "catch-all {}, separator {}",
+        new.catch_all.as_deref().unwrap_or("none"),
+        new.separator.as_deref().unwrap_or("none")
+    );
+    let changed = match owner.account() {
+        Some(owner) => Event::of(Kind::DomainChanged, owner, now),
+        None => Event::without_account(Kind::DomainChanged, now),
+    };
+    let changed = changed.about(domain).detail(&detail);
+    events::record(tx, changed, origin).await?;
+    Ok(RouteChange::Changed)
 }
 
 /// Returns the owner of a domain. Returns `None` if there is no such domain.
