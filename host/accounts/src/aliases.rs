@@ -7,6 +7,8 @@
 //! Each operation applies to the caller's own mailbox or to a mailbox that is shared with the
 //! caller. In a shared mailbox, the caller's grants limit the visible and the changeable aliases.
 
+mod operator;
+
 use std::sync::Arc;
 
 use latchmail_core::address;
@@ -175,11 +177,7 @@ impl Aliases {
         update: &AliasUpdate,
         origin: &Origin,
     ) -> Result<Alias, Error> {
-        if let Some(note) = &update.note
-            && (note.chars().count() > MAX_NOTE || note.chars().any(char::is_control))
-        {
-            return Err(Error::InvalidNote(NOTE_INVALID));
-        }
+        check_note(update)?;
         let acting = AliasCaller::new(caller, self.clock.now());
         let change = self.repository.update(acting, id, update, origin).await?;
         change.map_err(refused)
@@ -271,6 +269,15 @@ impl Aliases {
             Err(LookupError::NotConfigured) => Err(Error::Managed),
             Err(error) => Err(Error::Unavailable(error.to_string())),
         }
+    }
+}
+
+fn check_note(update: &AliasUpdate) -> Result<(), Error> {
+    match &update.note {
+        Some(note) if note.chars().count() > MAX_NOTE || note.chars().any(char::is_control) => {
+            Err(Error::InvalidNote(NOTE_INVALID))
+        }
+        _ => Ok(()),
     }
 }
 

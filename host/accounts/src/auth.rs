@@ -12,6 +12,7 @@
 //! | `external` | queries an external authorization server about its tokens |
 //! | [`app_passwords`] | HTTP Basic authentication with app passwords |
 //! | [`api_tokens`] | creates, checks and revokes personal API tokens |
+//! | [`operator_tokens`] | tokens of the operator's programs, which belong to no account |
 //! | [`oauth_tokens`], [`audience`] | tokens of the embedded authorization server |
 //! | [`verifier`] | verification of passwords and second factors |
 //! | [`sessions`] | sign-in, refresh and sign-out |
@@ -23,6 +24,7 @@
 //! | [`provider_sessions`] | the supervision of sessions that began at the identity provider |
 //! | [`two_factor`] | second factors |
 //! | [`registration`] | creates accounts |
+//! | [`provisioning`] | accounts that the operator creates and changes |
 //! | [`account`] | app passwords, the list of credentials, profile and password |
 //! | [`administrator`] | sessions on the operator's page |
 //! | [`page_sessions`] | sessions on the owner's page, and what both pages share |
@@ -51,10 +53,12 @@ mod header;
 mod mail_server_sign_in;
 mod networks;
 pub mod oauth_tokens;
+pub mod operator_tokens;
 pub mod page_sessions;
 pub mod passwords;
 pub mod person;
 pub mod provider_sessions;
+pub mod provisioning;
 mod reasons;
 mod recheck;
 pub mod registration;
@@ -102,6 +106,8 @@ pub use self::header::bearer_credential;
 pub use self::mail_server_sign_in::MailServerAccounts;
 use self::networks::Networks;
 pub use self::oauth_tokens::{IssuedToken, OAuthTokens, Use};
+pub use self::operator_tokens::{OperatorTokens, ParsedOperatorToken};
+pub use self::provisioning::Provisioning;
 pub use self::registration::{Availability, Form, Provision, Registered, Registration};
 pub use self::sessions::{Sessions, SignedIn, Tokens};
 pub use self::single_sign_on::SingleSignOn;
@@ -109,6 +115,8 @@ use self::tickets::Tickets;
 use self::uses::Uses;
 pub use self::uses::to_the_minute;
 pub use self::verifier::Verifier;
+use crate::account_rules::AccountRules;
+use crate::aliases::Aliases;
 use crate::mail_server::MailServer;
 use crate::mail_server_users::MailServerUsers;
 
@@ -183,10 +191,14 @@ pub struct Auth {
     pub grants: Grants,
     /// Credentials for one request, in URLs.
     pub tickets: Tickets,
+    /// The tokens of the operator's programs.
+    pub operator_tokens: OperatorTokens,
     /// Sign-in at the identity provider.
     pub single_sign_on: SingleSignOn,
     /// Creation of accounts.
     pub registration: Registration,
+    /// Accounts that the operator creates and changes.
+    pub provisioning: Provisioning,
     /// Administrators on the operator's page.
     pub administrators: Administrators,
     /// Accounts of the mail server's users.
@@ -209,6 +221,7 @@ impl Auth {
     ///
     /// # Errors
     /// Returns an error if a setting is invalid, or if the system provides no randomness.
+    #[expect(clippy::too_many_lines, reason = "all wiring is here")]
     pub fn new(
         config: &Config,
         directory: Directory,
@@ -274,6 +287,7 @@ impl Auth {
                 oauth_tokens: Arc::clone(&oauth_tokens),
             },
             tickets: Tickets::new(config, &directory, clock.clone()),
+            operator_tokens: OperatorTokens::new(directory.operator_tokens.clone(), clock.clone()),
             single_sign_on: SingleSignOn {
                 directory: directory.clone(),
                 mail_server: Arc::clone(&mail_server),
@@ -293,11 +307,23 @@ impl Auth {
                 verifier: Arc::clone(&verifier),
                 sessions: Arc::clone(&sessions),
             },
-            administrators: Administrators {
+            provisioning: Provisioning {
                 directory: directory.clone(),
                 mail_server: Arc::clone(&mail_server),
                 clock: clock.clone(),
                 tasks: tasks.clone(),
+                verifier: Arc::clone(&verifier),
+                grace: config.accounts.grace,
+                rules: AccountRules::new(config, directory.clone(), clock.clone()),
+                aliases: Aliases::new(
+                    directory.aliases.clone(),
+                    Arc::clone(&mail_server_accounts.users),
+                    clock.clone(),
+                ),
+            },
+            administrators: Administrators {
+                directory: directory.clone(),
+                clock: clock.clone(),
                 verifier: Arc::clone(&verifier),
                 sessions: Arc::clone(&sessions),
                 credentials: Arc::clone(&credentials),
@@ -413,6 +439,11 @@ impl Auth {
                 let known = self.api_tokens.known.get(token.hash());
                 Ok(ParsedCredential::ApiToken { token, known })
             }
+            // Operator tokens are not sent to an external authorization server.
+            BearerCredential::OperatorToken(_) => Err(Failure::unauthorized(
+                codes::INVALID_ACCESS_TOKEN,
+                BAD_ACCESS_TOKEN,
+            )),
             BearerCredential::Opaque(token) if self.external.is_some() => {
                 let token = OpaqueToken::of(token);
                 let known = self.known_grants.get(token.hash());

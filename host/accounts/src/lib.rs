@@ -3,6 +3,7 @@
 //! This crate identifies callers and decides what an account can do. It does not handle HTTP. The
 //! directory stores all data.
 
+pub mod account_rules;
 pub mod aliases;
 pub mod auth;
 pub mod domains;

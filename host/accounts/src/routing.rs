@@ -14,6 +14,8 @@ use latchmail_core::error::Failure;
 use latchmail_directory::Directory;
 use latchmail_directory::accounts::Account;
 use latchmail_directory::accounts::rename::Rename;
+use latchmail_directory::domains::platform_domains::Created;
+use latchmail_directory::operator_tokens::RequestKey;
 use latchmail_directory::routes::RouteChange;
 use latchmail_directory::routes::domain_settings::DomainSettings;
 use latchmail_directory::routes::forwarding::Forward;
@@ -164,41 +166,85 @@ impl Routing {
         now: Timestamp,
         origin: &Origin,
     ) -> Result<Option<bool>, Failure> {
-        let catch_all = new.catch_all.as_deref();
-        let new = DomainSettings {
-            catch_all: catch_all.map(|to| parse("catchAll", to)).transpose()?,
-            separator: new.separator,
-        };
-        if new.separator.as_deref().is_some_and(|it| it != SEPARATOR) {
-            return Err(Failure::invalid(
-                codes::INVALID_FIELD,
-                format!("separator must be \"{SEPARATOR}\" or null"),
-            ));
-        }
+        let new = checked(new)?;
         let domains = &self.directory.domains;
         if self.sign_in.source(domain) == PasswordSource::Mailserver
             && domains.platform_domain(domain).await?.is_some()
         {
-            return Err(Failure::forbidden(
-                codes::ACCOUNT_MANAGED_ELSEWHERE,
-                MANAGED_DOMAIN,
-            ));
+            return Err(managed_domain());
         }
         let changed = domains.set_settings_if(domain, expected, &new, now, origin);
         match changed.await? {
             RouteChange::Changed => Ok(Some(true)),
             RouteChange::Unchanged => Ok(Some(false)),
             RouteChange::Outdated => Ok(None),
-            RouteChange::Loop => Err(forwarding_loop()),
-            RouteChange::Unknown => Err(Failure::not_found(
-                codes::DOMAIN_NOT_FOUND,
-                "Domain not found",
-            )),
-            RouteChange::NoSuchAddress => Err(Failure::invalid(
-                codes::INVALID_FIELD,
-                "catchAll must be an address of an active account, on a custom domain one of its owner",
-            )),
+            refused => Err(refused_settings(refused)),
         }
+    }
+
+    /// Adds a platform domain with its catch-all and its separator. With `key`, a repeated request
+    /// changes nothing.
+    ///
+    /// # Errors
+    /// Returns 400 if a setting is invalid. Returns 403 if the mail server has the users of the
+    /// domain and there are settings. Returns 500 for an internal error. On error, nothing is
+    /// changed.
+    pub async fn create_domain(
+        &self,
+        domain: &str,
+        settings: DomainSettings,
+        key: Option<&RequestKey>,
+        now: Timestamp,
+        origin: &Origin,
+    ) -> Result<Created, Failure> {
+        let settings = checked(settings)?;
+        if settings != DomainSettings::default()
+            && self.sign_in.source(domain) == PasswordSource::Mailserver
+        {
+            return Err(managed_domain());
+        }
+        let domains = &self.directory.domains;
+        let created = domains.create_platform_domain(domain, &settings, key, now, origin);
+        match created.await? {
+            Created::Refused(refused) => Err(refused_settings(refused)),
+            created => Ok(created),
+        }
+    }
+}
+
+/// Parses the catch-all of a domain, and checks the separator.
+fn checked(settings: DomainSettings) -> Result<DomainSettings, Failure> {
+    let catch_all = settings.catch_all.as_deref();
+    let catch_all = catch_all.map(|to| parse("catchAll", to)).transpose()?;
+    let separator = settings.separator;
+    if separator.as_deref().is_some_and(|it| it != SEPARATOR) {
+        return Err(Failure::invalid(
+            codes::INVALID_FIELD,
+            format!("separator must be \"{SEPARATOR}\" or null"),
+        ));
+    }
+    Ok(DomainSettings {
+        catch_all,
+        separator,
+    })
+}
+
+fn managed_domain() -> Failure {
+    Failure::forbidden(codes::ACCOUNT_MANAGED_ELSEWHERE, MANAGED_DOMAIN)
+}
+
+/// Returns the failure for settings of a domain that were refused.
+fn refused_settings(refused: RouteChange) -> Failure {
+    match refused {
+        RouteChange::Loop => forwarding_loop(),
+        RouteChange::NoSuchAddress => Failure::invalid(
+            codes::INVALID_FIELD,
+            "catchAll must be an address of an active account, on a custom domain one of its owner",
+        ),
+        RouteChange::Changed
+        | RouteChange::Unchanged
+        | RouteChange::Outdated
+        | RouteChange::Unknown => Failure::not_found(codes::DOMAIN_NOT_FOUND, "Domain not found"),
     }
 }
 

@@ -246,8 +246,9 @@ impl CliContext {
                 "no account can be created here: the user's first sign-in creates the account",
             )?;
         }
-        self.check_platform_domain(&address).await?;
-        self.check_plan(&create.plan)?;
+        let rules = self.account_rules();
+        rules.check_domain(&address).await?;
+        rules.check_plan(&create.plan)?;
         let profile = self.profile(&create)?;
         // If the account exists, return the error before the operator types a password.
         // `Accounts::create` repeats the check in its transaction.
@@ -480,7 +481,7 @@ impl CliContext {
     }
 
     async fn plan(&self, address: &str, plan: &str) -> anyhow::Result<()> {
-        self.check_plan(plan)?;
+        self.account_rules().check_plan(plan)?;
         let account = self.account(address).await?;
         let now = self.clock.now();
         let set = self
@@ -511,19 +512,6 @@ impl CliContext {
         ))
     }
 
-    /// Checks that accounts can be created on the domain of `address`.
-    async fn check_platform_domain(&self, address: &str) -> anyhow::Result<()> {
-        let (_, domain) = address.rsplit_once('@').unwrap_or_default();
-        let domains = self.platform_domains().await?;
-        if domains.contains(domain) {
-            return Ok(());
-        }
-        bail!(
-            "{domain} is not a platform domain; the platform domains are {}. `registration.domains` and `latchmail domain add` add platform domains",
-            domains.names()
-        )
-    }
-
     fn profile(&self, create: &Create) -> anyhow::Result<Option<NewProfile>> {
         let (Some(first_name), Some(last_name), Some(dob)) =
             (&create.first_name, &create.last_name, &create.dob)
@@ -537,23 +525,6 @@ impl CliContext {
             last_name: person::name("last_name", last_name)?,
             dob: dob.clone(),
         }))
-    }
-
-    /// Checks that the plan is in the configuration or is the default plan.
-    fn check_plan(&self, plan: &str) -> anyhow::Result<()> {
-        let configured = &self.config.plans;
-        if plan == DEFAULT_PLAN || configured.contains_key(plan) {
-            return Ok(());
-        }
-        let mut known: Vec<&str> = configured.keys().map(String::as_str).collect();
-        known.push(DEFAULT_PLAN);
-        known.sort_unstable();
-        known.dedup();
-        bail!(
-            "unknown plan `{}`; the configuration has {}",
-            escape(plan),
-            known.join(", ")
-        )
     }
 }
 

@@ -26,12 +26,6 @@ impl PlatformDomains {
         self.0.contains(domain)
     }
 
-    /// Returns the names, for an error text.
-    pub(crate) fn names(&self) -> String {
-        let names: Vec<&str> = self.0.iter().map(String::as_str).collect();
-        names.join(", ")
-    }
-
     /// Checks the domain of an address. Returns the reason if the domain is not a platform domain.
     pub(crate) fn check(&self, address: &str) -> Result<(), String> {
         let (_, domain) = address.rsplit_once('@').unwrap_or_default();
@@ -46,12 +40,8 @@ impl PlatformDomains {
 impl CliContext {
     /// Returns all platform domains.
     pub(crate) async fn platform_domains(&self) -> anyhow::Result<PlatformDomains> {
-        let configured = self.config.registration.domains.iter().cloned();
-        let added = self.directory.domains.platform_domains().await?.into_iter();
-        let added = added.filter(|row| row.added_at.is_some());
-        Ok(PlatformDomains(
-            configured.chain(added.map(|row| row.domain)).collect(),
-        ))
+        let domains = self.account_rules().platform_domains().await?;
+        Ok(PlatformDomains(domains))
     }
 
     /// Returns the account to create for a user of the mail server. Returns the reason if the user

@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::{anyhow, bail};
+use latchmail_accounts::account_rules::AccountRules;
 use latchmail_accounts::service_keys;
 use latchmail_core::caller::Origin;
 use latchmail_core::clock::Clock;
@@ -62,6 +63,11 @@ impl CliContext {
             clock: Clock::system(),
             origin: Origin::operator(),
         })
+    }
+
+    /// Returns the rules for accounts that the operator creates or changes.
+    pub(crate) fn account_rules(&self) -> AccountRules {
+        AccountRules::new(&self.config, self.directory.clone(), self.clock.clone())
     }
 
     pub(crate) async fn close(self) {

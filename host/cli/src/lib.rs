@@ -1,7 +1,7 @@
 //! The operator's commands: `latchmail account …`, `latchmail alias …`, `latchmail client …`,
-//! `latchmail grant …`, `latchmail domain …`, `latchmail key …`, `latchmail module …`, `latchmail
-//! audit`, `latchmail backup`, `latchmail restore`, `latchmail doctor` and `latchmail health`; and
-//! `latchmail listen` for developers of clients.
+//! `latchmail grant …`, `latchmail domain …`, `latchmail operator-token …`, `latchmail key …`,
+//! `latchmail module …`, `latchmail audit`, `latchmail backup`, `latchmail restore`, `latchmail
+//! doctor` and `latchmail health`; and `latchmail listen` for developers of clients.
 //!
 //! Most commands open the database of the service, and need no running service. A running service
 //! reads the directory at every request, so a change applies to the next request. The commands for
@@ -26,6 +26,7 @@ pub mod key;
 pub mod listen;
 mod mail_server_users;
 pub mod module;
+pub mod operator_token;
 mod postfix_table;
 mod project;
 pub mod restore;

@@ -85,6 +85,53 @@ impl Scope {
     }
 }
 
+named! {
+    /// A permission of an operator token. The variants are in canonical order. No scope gives
+    /// access to mail.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum OperatorScope {
+        /// `accounts:read`
+        AccountsRead = "accounts:read",
+        /// `accounts:write`
+        AccountsWrite = "accounts:write",
+        /// `domains:read`
+        DomainsRead = "domains:read",
+        /// `domains:write`
+        DomainsWrite = "domains:write",
+        /// `aliases:read`
+        AliasesRead = "aliases:read",
+        /// `aliases:write`
+        AliasesWrite = "aliases:write",
+        /// `modules:read`
+        ModulesRead = "modules:read",
+        /// `modules:write`
+        ModulesWrite = "modules:write",
+        /// `grants:read`
+        GrantsRead = "grants:read",
+        /// `grants:write`
+        GrantsWrite = "grants:write",
+        /// `scim`
+        Scim = "scim",
+    }
+}
+
+impl OperatorScope {
+    /// Joins the names of `scopes` with spaces.
+    #[must_use]
+    pub fn list(scopes: &[Self]) -> String {
+        let names: Vec<&str> = scopes.iter().map(|scope| scope.name()).collect();
+        names.join(" ")
+    }
+
+    /// Parses a list of scope names, separated by spaces. Returns the scopes in canonical order and
+    /// without duplicates. Ignores unknown names.
+    #[must_use]
+    pub fn read_list(list: &str) -> Vec<Self> {
+        let listed = |scope: &Self| list.split(' ').any(|name| name == scope.name());
+        Self::ALL.into_iter().filter(listed).collect()
+    }
+}
+
 /// The error text for a request with an API or OAuth token on a route that requires a web session.
 pub const SESSION_ONLY: &str =
     "This endpoint is only available to a signed-in session, not to API or OAuth tokens";
@@ -92,7 +139,13 @@ pub const SESSION_ONLY: &str =
 /// Returns the error text for a token without the required scope.
 #[must_use]
 pub fn missing(scope: Scope) -> String {
-    format!("This credential is missing the \"{scope}\" scope")
+    missing_scope(scope.name())
+}
+
+/// Returns the error text for a token without the scope with this name.
+#[must_use]
+pub fn missing_scope(name: &str) -> String {
+    format!("This credential is missing the \"{name}\" scope")
 }
 
 /// The credential of a request.
@@ -130,6 +183,13 @@ pub enum Credential {
         module: String,
         /// The scopes that the operator granted, in canonical order.
         scopes: Vec<Scope>,
+    },
+    /// An operator token, which belongs to no account. It has no scope of a mailbox.
+    Operator {
+        /// The token's id.
+        id: String,
+        /// The token's scopes, in canonical order.
+        scopes: Vec<OperatorScope>,
     },
 }
 
@@ -204,9 +264,10 @@ impl MailCredential {
 /// The caller of an authenticated request.
 #[derive(Clone, Debug)]
 pub struct Caller {
-    /// The account's opaque id.
+    /// The account's opaque id. For an operator token, the id of the token.
     pub account: String,
-    /// The account's address, in lower case.
+    /// The account's address, in lower case. For an operator token, the name of the actor in the
+    /// audit log.
     pub address: String,
     /// `true` if the account is an administrator.
     pub admin: bool,
@@ -235,8 +296,9 @@ pub struct Shared {
 /// The origin of an action, for the audit log.
 #[derive(Clone, Debug, Default)]
 pub struct Origin {
-    /// The address of the caller's account, the word `operator` or `service`, or `module NAME` for
-    /// a handler of a module. The string is empty if the client is not authenticated.
+    /// The address of the caller's account, the word `operator` or `service`, `module NAME` for a
+    /// handler of a module, or `operator token NAME`. The string is empty if the client is not
+    /// authenticated.
     pub actor: String,
     /// The [`MailCredential::id`] of the actor, or `None` if the actor has no credential.
     pub credential: Option<String>,
@@ -335,6 +397,13 @@ impl Caller {
             | Credential::OAuth { scopes, .. }
             | Credential::Handler { scopes, .. } => scopes.contains(&scope),
             Credential::AppPassword { .. } => scope.allowed_for_app_passwords(),
+            Credential::Operator { .. } => false,
         }
+    }
+
+    /// Returns `true` if the caller has an operator token with `scope`.
+    #[must_use]
+    pub fn operates(&self, scope: OperatorScope) -> bool {
+        matches!(&self.credential, Credential::Operator { scopes, .. } if scopes.contains(&scope))
     }
 }

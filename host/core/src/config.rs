@@ -37,6 +37,7 @@ mod redis;
 mod reference;
 mod registration;
 mod registry;
+mod scim;
 mod sieve;
 mod sign_in;
 mod smtp;
@@ -80,6 +81,7 @@ pub use self::plans::Plan;
 pub use self::redis::Redis;
 pub use self::registration::Registration;
 pub use self::registry::Registry;
+pub use self::scim::Scim;
 pub use self::sieve::Sieve;
 pub use self::sign_in::{DomainSignIn, MailserverSignIn, OidcSignIn, PasswordSource, SignIn};
 pub use self::smtp::Smtp;
@@ -206,6 +208,8 @@ section! {
         pub new_modules: Option<Module>,
         /// The settings of the operator's page, and for changes to modules while the service runs.
         pub admin: Admin,
+        /// The listener of SCIM.
+        pub scim: Scim,
         /// The path of the configuration file, or `None` without a configuration file.
         #[serde(skip)]
         pub file: Option<PathBuf>,
@@ -457,6 +461,7 @@ impl Config {
         }
         self.http.check(&self)?;
         self.admin.check(&self)?;
+        self.scim.check(&self)?;
         self.registration.check()?;
         self.sign_in.check()?;
         self.smtp.check()?;

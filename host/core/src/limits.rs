@@ -97,6 +97,7 @@ buckets! {
     Session = session,
     OAuth = oauth,
     Admin = admin,
+    Provisioning = provisioning,
 }
 
 /// The key of a budget. The key identifies the session, token, account, client or mail address
@@ -111,6 +112,8 @@ pub enum Key {
     OAuth(Box<str>),
     /// The id of an app password.
     AppPassword(Box<str>),
+    /// The id of an operator token.
+    Operator(Box<str>),
     /// The id of an account. All credentials of an account share one budget for requests to the
     /// agent endpoint, and all handlers of modules share one budget.
     Account(Box<str>),
@@ -150,6 +153,7 @@ impl Key {
             Credential::OAuth { id, .. } => Self::OAuth(id.as_str().into()),
             Credential::AppPassword { id } => Self::AppPassword(id.as_str().into()),
             Credential::Handler { .. } => Self::Account(caller.account.as_str().into()),
+            Credential::Operator { id, .. } => Self::Operator(id.as_str().into()),
         }
     }
 

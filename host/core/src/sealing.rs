@@ -84,6 +84,8 @@ pub enum Purpose {
     /// The `Authorization` header of a ticket, sealed with a key that is derived from the ticket.
     /// The row is the hash of the ticket.
     Ticket,
+    /// The cursor of a list of the admin API. The row is the name of the list.
+    ListCursor,
 }
 
 impl Purpose {
@@ -112,6 +114,7 @@ impl Purpose {
             Self::GrantChange => "grant_change",
             Self::GrantChangeContent => "grant_change_content",
             Self::Ticket => "ticket",
+            Self::ListCursor => "list_cursor",
         }
     }
 

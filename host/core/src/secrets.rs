@@ -194,7 +194,13 @@ pub fn refresh_token() -> Result<SecretString, Failure> {
 /// Returns the SHA-256 hash of a text as 64 lower-case hexadecimal digits.
 #[must_use]
 pub fn sha256_hex(text: &str) -> String {
-    hexadecimal::lower(&Sha256::digest(text))
+    sha256_hex_of_bytes(text.as_bytes())
+}
+
+/// Returns the SHA-256 hash of bytes as 64 lower-case hexadecimal digits.
+#[must_use]
+pub fn sha256_hex_of_bytes(bytes: &[u8]) -> String {
+    hexadecimal::lower(&Sha256::digest(bytes))
 }
 
 fn symbol(byte: u8) -> char {

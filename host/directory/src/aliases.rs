@@ -6,6 +6,7 @@
 
 pub mod addresses;
 pub mod imports;
+pub mod operator;
 mod receipts;
 mod recording;
 pub mod reserved_addresses;
@@ -147,7 +148,8 @@ impl<'a> AliasCaller<'a> {
                 Credential::ApiToken { .. }
                 | Credential::OAuth { .. }
                 | Credential::AppPassword { .. }
-                | Credential::Handler { .. } => "",
+                | Credential::Handler { .. }
+                | Credential::Operator { .. } => "",
             },
             grant: caller.grant.as_ref().map(|grant| &*grant.id),
             at,
@@ -472,18 +474,30 @@ impl Aliases {
             Ok(alias) => alias,
             Err(refusal) => return Ok(Err(refusal)),
         };
-        if owner_of(&mut tx, account_id, &alias.address).await? == DomainOwner::Own {
-            tx.execute(DELETE, [&alias.address]).await?;
-        } else {
-            tx.execute(RESERVE, (&alias.address, caller.at)).await?;
-        }
-        tx.project(Source::Alias(&alias.address)).await?;
+        end(&mut tx, account_id, &alias.address, caller.at, origin).await?;
         recording::record(&mut tx, caller, ALIAS_DELETE, (Some(&alias), None)).await?;
-        let event = Event::of(Kind::AliasDeleted, account_id, caller.at).about(&alias.address);
-        events::commit(tx, event, origin).await?;
+        tx.commit().await?;
         self.forget_receipts(&alias.address).await;
         Ok(Ok(()))
     }
+}
+
+/// Deletes an alias in a transaction.
+async fn end(
+    tx: &mut Tx,
+    account_id: &str,
+    address: &str,
+    now: Timestamp,
+    origin: &Origin,
+) -> Result<(), Error> {
+    if owner_of(tx, account_id, address).await? == DomainOwner::Own {
+        tx.execute(DELETE, [address]).await?;
+    } else {
+        tx.execute(RESERVE, (address, now)).await?;
+    }
+    tx.project(Source::Alias(address)).await?;
+    let event = Event::of(Kind::AliasDeleted, account_id, now).about(address);
+    events::record(tx, event, origin).await
 }
 
 fn sorted(rows: Vec<Row>) -> Vec<Alias> {

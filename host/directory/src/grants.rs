@@ -139,27 +139,7 @@ impl Grants {
         if !caller.lock(&mut tx).await? {
             return Ok(Suspension::SessionOver);
         }
-        let found: Option<(String, String, Option<i64>)> =
-            tx.optional(FIND, (id, account_id, now)).await?;
-        let Some((app_password_id, label, since)) = found else {
-            return Ok(Suspension::Unknown);
-        };
-        if since.is_some() != suspended {
-            let at = suspended.then_some(now);
-            tx.execute(SET_SUSPENDED, (&app_password_id, at)).await?;
-            tx.project(Source::AppPassword(&app_password_id)).await?;
-            // Until the sessions have ended, each host repeats the attempt.
-            let sessions = if suspended { ADD_ENDED } else { REMOVE_ENDED };
-            tx.execute(sessions, (&app_password_id, now)).await?;
-            let kind = if suspended {
-                Kind::GrantSuspended
-            } else {
-                Kind::GrantResumed
-            };
-            let event = Event::of(kind, account_id, now).about(id).detail(&label);
-            events::commit(tx, event, origin).await?;
-        }
-        Ok(Suspension::Done { app_password_id })
+        set_suspended(tx, (account_id, id), suspended, now, origin).await
     }
 
     /// Sets the policy of a grant of the caller's account. Requests that begin later follow the new
@@ -219,6 +199,54 @@ impl Grants {
         events::commit(tx, event, origin).await?;
         Ok(Suspension::Done { app_password_id })
     }
+
+    /// Suspends a grant of an account for the operator, or resumes it, like
+    /// [`Self::set_suspended`].
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails. Nothing is changed in that case.
+    pub async fn set_suspended_by_operator(
+        &self,
+        account_id: &str,
+        id: &str,
+        suspended: bool,
+        now: Timestamp,
+        origin: &Origin,
+    ) -> Result<Suspension, Error> {
+        let tx = self.db.begin_locked(account_id).await?;
+        set_suspended(tx, (account_id, id), suspended, now, origin).await
+    }
+}
+
+/// Suspends or resumes a grant, and commits the transaction. The account is locked.
+async fn set_suspended(
+    mut tx: Tx,
+    (account_id, id): (&str, &str),
+    suspended: bool,
+    now: Timestamp,
+    origin: &Origin,
+) -> Result<Suspension, Error> {
+    let found: Option<(String, String, Option<i64>)> =
+        tx.optional(FIND, (id, account_id, now)).await?;
+    let Some((app_password_id, label, since)) = found else {
+        return Ok(Suspension::Unknown);
+    };
+    if since.is_some() != suspended {
+        let at = suspended.then_some(now);
+        tx.execute(SET_SUSPENDED, (&app_password_id, at)).await?;
+        tx.project(Source::AppPassword(&app_password_id)).await?;
+        // Until the sessions have ended, each host repeats the attempt.
+        let sessions = if suspended { ADD_ENDED } else { REMOVE_ENDED };
+        tx.execute(sessions, (&app_password_id, now)).await?;
+        let kind = if suspended {
+            Kind::GrantSuspended
+        } else {
+            Kind::GrantResumed
+        };
+        let event = Event::of(kind, account_id, now).about(id).detail(&label);
+        events::commit(tx, event, origin).await?;
+    }
+    Ok(Suspension::Done { app_password_id })
 }
 
 #[cfg(test)]

@@ -33,6 +33,7 @@ pub mod message_index;
 pub mod module_handlers;
 pub mod modules;
 pub mod oauth;
+pub mod operator_tokens;
 pub mod outbox;
 pub mod policies;
 pub mod routes;
@@ -74,6 +75,7 @@ use crate::message_index::{ChangeLog, MessageIndex};
 use crate::module_handlers::ModuleHandlers;
 use crate::modules::Modules;
 use crate::oauth::OAuth;
+use crate::operator_tokens::OperatorTokens;
 use crate::outbox::Outbox;
 use crate::policies::Policies;
 use crate::sendings::Sendings;
@@ -111,6 +113,7 @@ pub struct Directory {
     pub module_handlers: ModuleHandlers,
     pub modules: Modules,
     pub oauth: OAuth,
+    pub operator_tokens: OperatorTokens,
     pub outbox: Outbox,
     pub policies: Policies,
     pub second_factors: SecondFactors,
@@ -204,6 +207,7 @@ impl Directory {
                 db: db.clone(),
                 lookup: lookup.clone(),
             },
+            operator_tokens: OperatorTokens { db: db.clone() },
             outbox: Outbox {
                 db: db.clone(),
                 submissions: last_logins.clone(),

@@ -3,7 +3,7 @@
 //! - tokens and codes that are not needed any longer
 //! - unfinished sign-ins at the identity provider
 //! - unused OAuth clients
-//! - sendings and imports that are older than a day
+//! - sendings, imports and requests of operator tokens that are older than a day
 //! - the marks of imported messages that no longer exist
 //! - expired uploads and tickets
 //! - forward addresses that were not confirmed or that were deleted
@@ -36,6 +36,7 @@ impl Directory {
         self.single_sign_on.sweep(now).await?;
         self.sendings.sweep(now).await?;
         self.imports.sweep(now).await?;
+        self.operator_tokens.sweep(now).await?;
         self.uploads.sweep(now).await?;
         self.tickets.sweep(now).await?;
         self.forward_addresses.sweep(now).await?;

@@ -2,7 +2,9 @@
 //! enforces the rules, and the API description contains them.
 
 use http::{HeaderValue, header};
-use latchmail_core::caller::{Audience, Caller, Credential, SESSION_ONLY, Scope, missing};
+use latchmail_core::caller::{
+    Audience, Caller, Credential, OperatorScope, SESSION_ONLY, Scope, missing, missing_scope,
+};
 use latchmail_core::codes;
 use latchmail_core::error::Failure;
 use latchmail_runtime::modules::{Accepts, Access, Requirement};
@@ -43,6 +45,8 @@ pub fn authorize(access: Access, caller: &Caller) -> Result<(), Rejection> {
             Ok(())
         }
         (Access::Scoped { scope, .. }, credential) => Err(insufficient_scope(scope, credential)),
+        (Access::Operator(scope), _) if caller.operates(scope) => Ok(()),
+        (Access::Operator(scope), _) => Err(insufficient_operator_scope(scope)),
         (Access::OAuth, _) => Err(unauthorized()),
         (Access::Any(accepts), _) => match requirement(accepts, &caller.credential) {
             Requirement::AnyScope => Ok(()),
@@ -59,8 +63,10 @@ pub fn authorize(access: Access, caller: &Caller) -> Result<(), Rejection> {
 fn requirement(accepts: Accepts, credential: &Credential) -> Requirement {
     match credential {
         Credential::Session { .. } if accepts.session => Requirement::AnyScope,
-        // A handler of a module sends no requests.
-        Credential::Session { .. } | Credential::Handler { .. } => Requirement::Refused,
+        // A handler of a module sends no requests, and an operator token has no mailbox.
+        Credential::Session { .. } | Credential::Handler { .. } | Credential::Operator { .. } => {
+            Requirement::Refused
+        }
         Credential::ApiToken { .. } => accepts.api_token,
         Credential::OAuth { .. } => accepts.oauth,
         Credential::AppPassword { .. } => accepts.app_password,
@@ -86,7 +92,7 @@ pub fn takes_oauth(access: Access, agents_send: bool) -> bool {
             Requirement::Scope(scope) => is_open_to_oauth(scope, agents_send),
         },
         Access::OAuth => true,
-        Access::Public | Access::Session | Access::Admin => false,
+        Access::Public | Access::Session | Access::Admin | Access::Operator(_) => false,
     }
 }
 
@@ -101,7 +107,9 @@ pub fn scope(access: Access) -> Option<Scope> {
     match access {
         Access::Scoped { scope, .. } => Some(scope),
         Access::Any(accepts) => accepts.api_token.scope(),
-        Access::Public | Access::Session | Access::Admin | Access::OAuth => None,
+        Access::Public | Access::Session | Access::Admin | Access::OAuth | Access::Operator(_) => {
+            None
+        }
     }
 }
 
@@ -123,7 +131,8 @@ pub fn authorize_mailbox(caller: &Caller) -> Result<(), Rejection> {
         Credential::ApiToken { .. }
         | Credential::OAuth { .. }
         | Credential::AppPassword { .. }
-        | Credential::Handler { .. } => {
+        | Credential::Handler { .. }
+        | Credential::Operator { .. } => {
             Err(Failure::forbidden(codes::SESSION_REQUIRED, SESSION_ONLY).into())
         }
     }
@@ -137,6 +146,16 @@ fn insufficient_scope(scope: Scope, credential: &Credential) -> Rejection {
     if matches!(credential, Credential::AppPassword { .. }) {
         return rejection;
     }
+    with_scope_challenge(rejection, scope.name())
+}
+
+/// Returns a 403 error for an operator token without a scope.
+fn insufficient_operator_scope(scope: OperatorScope) -> Rejection {
+    let failure = Failure::forbidden(codes::MISSING_SCOPE, missing_scope(scope.name()));
+    with_scope_challenge(failure.into(), scope.name())
+}
+
+fn with_scope_challenge(rejection: Rejection, scope: &str) -> Rejection {
     let challenge = format!("Bearer error=\"insufficient_scope\", scope=\"{scope}\"");
     match HeaderValue::try_from(challenge) {
         Ok(challenge) => rejection.with(header::WWW_AUTHENTICATE, challenge),
@@ -231,6 +250,27 @@ mod tests {
         let api = token(Audience::Api, usual);
         assert_eq!(rejected(READ, &api), None);
         assert_eq!(rejected(Access::OAuth, &api).unwrap().0, 401);
+    }
+
+    #[test]
+    fn an_operator_token_is_authorized_for_its_scopes_and_for_no_mailbox() {
+        let token = Credential::Operator {
+            id: "o".into(),
+            scopes: vec![OperatorScope::AccountsRead],
+        };
+        let route = Access::Operator(OperatorScope::AccountsRead);
+        assert_eq!(rejected(route, &token), None);
+        let other = Access::Operator(OperatorScope::Scim);
+        let text = "This credential is missing the \"scim\" scope";
+        assert_eq!(rejected(other, &token).unwrap(), (403, text.into()));
+        for access in [Access::Session, Access::Admin, READ, SEND, ALIASES] {
+            assert_eq!(rejected(access, &token).unwrap().0, 403);
+        }
+        assert_eq!(rejected(Access::OAuth, &token).unwrap().0, 401);
+        let session = Credential::Session { sid: "s".into() };
+        assert_eq!(rejected(route, &session).unwrap().0, 403);
+        let operator = caller(token);
+        assert!(Scope::ALL.iter().all(|scope| !operator.holds(*scope)));
     }
 
     #[test]

@@ -14,6 +14,8 @@
 //! | [`message`], [`response`] | requests and responses of handlers, headers of all responses |
 //! | [`app`], [`routes`] | the state that the host's handlers share, and their routes |
 //! | [`admin`] | changes of modules, for administrators and the operator's socket |
+//! | [`provisioning`] | the admin API for programs of the operator |
+//! | [`scim`] | users for identity providers |
 //! | [`metrics`] | the listener for metrics |
 //! | [`notices`] | the listener for notices of the mail server |
 //! | [`auth`], [`oauth`] | the endpoints of sign-in, and of the authorization server |
@@ -39,6 +41,7 @@ pub mod openapi;
 mod owner;
 pub mod pipeline;
 pub mod profile;
+pub mod provisioning;
 pub mod query;
 mod rate_limit;
 mod redirect;
@@ -49,6 +52,7 @@ pub mod response_body;
 pub mod route_group;
 pub mod router;
 pub mod routes;
+pub mod scim;
 pub mod server;
 pub mod state;
 pub mod status;

@@ -19,6 +19,7 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use latchmail_core::caller::Scope;
 use latchmail_core::error::StartError;
+use latchmail_runtime::modules::Access;
 use serde_json::json;
 
 use crate::access;
@@ -71,6 +72,11 @@ fn with_document<S, T>(
     let mut routes = groups.iter().flat_map(|group| &group.routes);
     if routes.any(|(route, _)| access::takes_app_password(route.access)) {
         components.add("the host", &app_password)?;
+    }
+    let operator_token = shared::operator_token();
+    let mut routes = groups.iter().flat_map(|group| &group.routes);
+    if routes.any(|(route, _)| matches!(route.access, Access::Operator(_))) {
+        components.add("the host", &operator_token)?;
     }
     let mut paths = Paths::new();
     for group in groups {

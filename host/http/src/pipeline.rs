@@ -114,6 +114,7 @@ where
         Err(error) => Err(error.into()),
     };
     let body_ended = !is_ambiguous && request_body::discard(&mut body, expects_continue).await;
+    let result = result.or_else(|rejection| state.render_error(parts.uri.path(), rejection));
     let mut response = response::from_result(result);
     if let Some(ended) = state.ended_credentials() {
         progress.stop_with_credentials(ended, response.body_mut());

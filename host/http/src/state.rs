@@ -138,6 +138,15 @@ pub trait State: Sized + Send + Sync + 'static {
         Err(rejection)
     }
 
+    /// Returns the response to a failed request for `path`, which can have no route. By default, it
+    /// is the error in the format of the API.
+    ///
+    /// # Errors
+    /// Returns `rejection` if the response has the format of the API.
+    fn render_error(&self, _path: &str, rejection: Rejection) -> Result<Response, Rejection> {
+        Err(rejection)
+    }
+
     /// Returns the registry that stops responses whose credential ends while they are sent. By
     /// default, a server has no credentials.
     fn ended_credentials(&self) -> Option<&EndedCredentials> {

@@ -15,7 +15,7 @@ use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 use latchmail_cli::{
     account, alias, attach, audit, backup, client, doctor, domain, grant, health, key, listen,
-    module, restore,
+    module, operator_token, restore,
 };
 use latchmail_core::clock::Clock;
 use latchmail_core::config::{self, Config, EmbeddedModule};
@@ -115,6 +115,13 @@ enum Command {
         service: latchmail_cli::ServiceArgs,
         #[command(subcommand)]
         command: grant::Command,
+    },
+    /// Create, show and delete tokens for programs of the operator.
+    OperatorToken {
+        #[command(flatten)]
+        service: latchmail_cli::ServiceArgs,
+        #[command(subcommand)]
+        command: operator_token::Command,
     },
     /// Show, rotate and remove the keys of the service.
     Key {
@@ -269,6 +276,9 @@ fn run(command: Command) -> anyhow::Result<()> {
             Command::Domain { service, command } => domain::run(&service, command).await,
             Command::Client { service, command } => client::run(&service, command).await,
             Command::Grant { service, command } => grant::run(&service, command).await,
+            Command::OperatorToken { service, command } => {
+                operator_token::run(&service, command).await
+            }
             Command::Key { service, command } => key::run(&service, command).await,
             Command::Module { service, command } => module::run(&service, command, EMBEDDED).await,
             Command::Doctor { service, json } => doctor::run(&service, json).await,

@@ -35,6 +35,7 @@ use latchmail_directory::Directory;
 use latchmail_directory::credentials::index_keys::ServiceUse;
 use latchmail_events::{Streams, Watcher};
 use latchmail_handlers::Handlers;
+use latchmail_http::scim::{self, ScimServer};
 use latchmail_http::{ApiInfo, App, HttpState, RouteTable, route_groups};
 use latchmail_jobs::Runner;
 use latchmail_mailbox::Snoozer;
@@ -76,6 +77,7 @@ pub struct Running {
     notices_server: Option<transport::Running>,
     socket: Option<PrivateSocket>,
     operator_page: Option<OperatorPage>,
+    scim_server: Option<ScimServer>,
     jobs: [Runner; 3],
     tasks: Vec<JoinHandle<()>>,
     trace_exporter: Option<traces::Exporter>,
@@ -140,6 +142,10 @@ pub async fn start(mut config: Config, clock: Clock) -> Result<Running, StartErr
         Some(address) => Some(operator::listen(&app, address, tls.as_ref()).await?),
         None => None,
     };
+    let scim_server = match app.config.scim.listen {
+        Some(address) => Some(scim::listen(&app, address, tls.as_ref()).await?),
+        None => None,
+    };
     let metrics_server = match app.config.metrics.listen {
         Some(address) => Some(latchmail_http::metrics::listen(&app, address).await?),
         None => None,
@@ -184,6 +190,7 @@ pub async fn start(mut config: Config, clock: Clock) -> Result<Running, StartErr
         notices_server,
         socket,
         operator_page,
+        scim_server,
         jobs,
         tasks,
         trace_exporter,
@@ -464,6 +471,9 @@ impl Running {
         if let Some(page) = &self.operator_page {
             page.reload(config)?;
         }
+        if let Some(server) = &self.scim_server {
+            server.reload(config)?;
+        }
         self.app.auth.set_limits(&config.limits);
         Ok(())
     }
@@ -492,6 +502,12 @@ impl Running {
     #[must_use]
     pub fn operator_page(&self) -> Option<&Listen> {
         self.operator_page.as_ref()?.address()
+    }
+
+    /// Returns the address of the listener of SCIM, or `None` if no such listener is configured.
+    #[must_use]
+    pub fn scim_address(&self) -> Option<&Listen> {
+        self.scim_server.as_ref()?.address()
     }
 
     /// Returns the address of the listener for metrics. Returns `None` if no listener is
@@ -525,6 +541,11 @@ impl Running {
                 page.stop().await;
             }
         };
+        let scim_server = async {
+            if let Some(server) = self.scim_server {
+                server.stop().await;
+            }
+        };
         let metrics_server = async {
             if let Some(server) = self.metrics_server {
                 server.stop().await;
@@ -540,6 +561,7 @@ impl Running {
             socket,
             authorization_server,
             operator_page,
+            scim_server,
             metrics_server,
             self.server.stop()
         );

@@ -92,6 +92,8 @@ codes! {
     INVALID_APP_PASSWORD = "invalid_app_password", [401], ["Invalid user name or app password"];
     CREDENTIAL_NOT_ACCEPTED = "credential_not_accepted", [403],
         ["This endpoint does not accept this kind of credential"];
+    INVALID_OPERATOR_TOKEN = "invalid_operator_token", [401], ["Invalid operator token"];
+    OPERATOR_TOKEN_EXPIRED = "operator_token_expired", [401], ["This operator token has expired"];
     API_TOKEN_REVOKED = "api_token_revoked", [401], ["This API token has been revoked"];
     API_TOKEN_EXPIRED = "api_token_expired", [401], ["This API token has expired"];
     API_TOKEN_UNUSABLE = "api_token_unusable", [401],
@@ -156,7 +158,12 @@ codes! {
         "new_password must {}",
         "password must not be empty",
     ];
-    INVALID_NAME = "invalid_name", [400], ["first_name must {}", "last_name must {}"];
+    INVALID_NAME = "invalid_name", [400], [
+        "first_name must {}",
+        "last_name must {}",
+        "firstName must {}",
+        "lastName must {}",
+    ];
     INVALID_DATE_OF_BIRTH = "invalid_date_of_birth", [400], [
         "dob must be a date in the form YYYY-MM-DD",
         "dob must not be in the future",
@@ -269,7 +276,10 @@ codes! {
     INVALID_IDEMPOTENCY_KEY = "invalid_idempotency_key", [400],
         ["{} must be 1 to 255 visible ASCII characters"];
     IDEMPOTENCY_KEY_REUSED = "idempotency_key_reused", [409],
-        ["This Idempotency-Key was used for another message"];
+        [
+            "This Idempotency-Key was used for another message",
+            "This Idempotency-Key was used for another request",
+        ];
     IDEMPOTENCY_KEY_IN_PROGRESS = "idempotency_key_in_progress", [409],
         ["A request with this Idempotency-Key is still being processed"];
     SEND_FAILED = "send_failed", [500], ["The message could not be sent"];
@@ -290,10 +300,12 @@ codes! {
     DRAFT_BEING_SENT = "draft_being_sent", [409], ["The draft is already being sent"];
 
     // Aliases
-    ALIAS_TAKEN = "alias_taken", [400], ["{} is already taken"];
+    ALIAS_TAKEN = "alias_taken", [400, 409], ["{} is already taken"];
     INVALID_ALIAS_NAME = "invalid_alias_name", [400], ["name {}", "This name is reserved"];
-    ALIAS_DOMAIN_NOT_ALLOWED = "alias_domain_not_allowed", [400],
-        ["You do not have permission to use this domain"];
+    ALIAS_DOMAIN_NOT_ALLOWED = "alias_domain_not_allowed", [400], [
+        "You do not have permission to use this domain",
+        "The account cannot have aliases on this domain",
+    ];
     ALIASES_MANAGED = "aliases_managed", [403],
         ["Aliases on this domain are managed by the mail server's administrator"];
     TOO_MANY_ALIASES = "too_many_aliases", [409], ["{}"];
@@ -465,6 +477,22 @@ codes! {
     MODULE_VERSION_NOT_FOUND = "module_version_not_found", [404], ["There is no such version"];
     ACCOUNT_NOT_FOUND = "account_not_found", [404], ["There is no such account"];
     ACCOUNT_CONFLICT = "account_conflict", [409], ["{}"];
+    PLATFORM_DOMAIN_CONFLICT = "platform_domain_conflict", [409], ["{}"];
+    PLATFORM_DOMAIN_REQUIRED = "platform_domain_required", [400],
+        ["{} is not a platform domain; the platform domains are {}"];
+    INVALID_FILTER = "invalid_filter", [400], [
+        "The supported filters compare userName, externalId, id and active with eq, joined by and",
+    ];
+    FILTER_NOT_ALLOWED = "filter_not_allowed", [403], ["This list cannot be filtered"];
+    INVALID_PATCH_PATH = "invalid_patch_path", [400], ["path is not a valid path"];
+    PATCH_TARGET_MISSING = "patch_target_missing", [400], ["remove needs a path"];
+    READ_ONLY_ATTRIBUTE = "read_only_attribute", [400], ["{} is read-only"];
+    RESOURCE_CHANGED = "resource_changed", [412], [
+        "The account has changed",
+        "The alias has changed",
+        "The domain has changed",
+        "The module has changed",
+    ];
 
     // Capabilities of modules
     STORE_KEY_INVALID = "store_key_invalid", [400], ["{}"];

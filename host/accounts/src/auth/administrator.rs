@@ -1,5 +1,4 @@
-//! Sessions of administrators on the operator's page, and changes that administrators make to
-//! accounts there.
+//! Sessions of administrators on the operator's page.
 //!
 //! [`super::page_sessions`] describes the sessions on pages.
 
@@ -8,7 +7,6 @@ use std::sync::Arc;
 use latchmail_core::caller::Origin;
 use latchmail_core::clock::Clock;
 use latchmail_core::codes;
-use latchmail_core::detached_tasks::DetachedTasks;
 use latchmail_core::error::Failure;
 use latchmail_directory::Directory;
 use latchmail_directory::credentials::Revocation;
@@ -18,7 +16,6 @@ use secrecy::SecretString;
 use super::account::Credentials;
 use super::sessions::Sessions;
 use super::verifier::{RECENT, Verifier};
-use crate::mail_server::MailServer;
 
 const SECOND_FACTOR_REQUIRED: &str = "This endpoint needs a session that began with two-factor sign-in. \
     To enable it, run on the service's machine: latchmail account two-factor ADDRESS on";
@@ -55,9 +52,7 @@ impl Administrator {
 #[derive(Debug)]
 pub struct Administrators {
     pub(super) directory: Directory,
-    pub(super) mail_server: Arc<dyn MailServer>,
     pub(super) clock: Clock,
-    pub(super) tasks: DetachedTasks,
     pub(super) verifier: Arc<Verifier>,
     pub(super) sessions: Arc<Sessions>,
     pub(super) credentials: Arc<Credentials>,
@@ -191,34 +186,5 @@ impl Administrators {
                 "the credential of a session belongs to an API token",
             )),
         }
-    }
-
-    /// Disables an account, and ends the account's sessions at the mail server. Returns `false` if
-    /// the account was already disabled and had no credentials.
-    ///
-    /// # Errors
-    /// Returns 500 for an internal error. On error, nothing is changed.
-    pub async fn disable_account(
-        &self,
-        account: &str,
-        address: &str,
-        origin: Origin,
-    ) -> Result<bool, Failure> {
-        let (directory, mail_server) = (self.directory.clone(), Arc::clone(&self.mail_server));
-        let (account, address) = (account.to_owned(), address.to_owned());
-        let now = self.clock.now();
-        self.tasks
-            .complete(async move {
-                let credentials = directory
-                    .credentials
-                    .list_with_grants(&account, now)
-                    .await?;
-                let changed = directory.accounts.disable(&account, now, &origin).await?;
-                let ids: Vec<String> = credentials.into_iter().map(|one| one.id).collect();
-                mail_server.end_sessions(&ids).await;
-                mail_server.end_user_sessions(&address).await;
-                Ok(changed)
-            })
-            .await
     }
 }

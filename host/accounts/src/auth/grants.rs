@@ -165,6 +165,34 @@ impl Grants {
         };
         self.tasks.complete(change).await
     }
+
+    /// Suspends a grant of an account for the operator, or resumes it, like
+    /// [`Self::set_suspended`]. Returns `false` if the account has no such grant.
+    ///
+    /// # Errors
+    /// Returns 500 for an internal error. On error, nothing is changed.
+    pub async fn set_suspended_by_operator(
+        &self,
+        account: &str,
+        id: &str,
+        suspended: bool,
+        origin: Origin,
+    ) -> Result<bool, Failure> {
+        let (directory, mail_server) = (self.directory.clone(), Arc::clone(&self.mail_server));
+        let (account, id, now) = (account.to_owned(), id.to_owned(), self.clock.now());
+        let change = async move {
+            let grants = &directory.grants;
+            let changed = grants.set_suspended_by_operator(&account, &id, suspended, now, &origin);
+            let Suspension::Done { app_password_id } = changed.await? else {
+                return Ok(false);
+            };
+            if suspended {
+                mail_server.end_sessions(&[app_password_id]).await;
+            }
+            Ok(true)
+        };
+        self.tasks.complete(change).await
+    }
 }
 
 impl Grants {

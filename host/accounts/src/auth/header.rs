@@ -11,12 +11,17 @@ use serde_json::{Map, Value};
 /// Prefix of personal API tokens.
 pub(super) const API_TOKEN_PREFIX: &str = "lmk_";
 
+/// Prefix of operator tokens.
+pub(super) const OPERATOR_TOKEN_PREFIX: &str = "lmo_";
+
 /// An unverified credential that a client sent.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(test, derive(Debug))]
 pub enum BearerCredential<'a> {
     /// A text that starts with the prefix of personal API tokens.
     ApiToken(&'a str),
+    /// A text that starts with the prefix of operator tokens.
+    OperatorToken(&'a str),
     /// A text that starts with a JOSE header, such as an access token of a web session.
     AccessToken(&'a str),
     /// Any other visible ASCII text, possibly an OAuth access token.
@@ -54,6 +59,8 @@ fn only_bearer(headers: &HeaderMap) -> Option<&str> {
 fn kind(credential: &str) -> BearerCredential<'_> {
     if credential.starts_with(API_TOKEN_PREFIX) {
         BearerCredential::ApiToken(credential)
+    } else if credential.starts_with(OPERATOR_TOKEN_PREFIX) {
+        BearerCredential::OperatorToken(credential)
     } else if has_jose_header(credential) {
         BearerCredential::AccessToken(credential)
     } else {
@@ -95,6 +102,7 @@ mod tests {
         for (header, expected) in [
             ("Bearer lmk_abc", BearerCredential::ApiToken("lmk_abc")),
             ("Bearer lmk_", BearerCredential::ApiToken("lmk_")),
+            ("Bearer lmo_a", BearerCredential::OperatorToken("lmo_a")),
             ("bearer lmk_abc", BearerCredential::ApiToken("lmk_abc")),
             ("BEARER   lmk_abc", BearerCredential::ApiToken("lmk_abc")),
             (

@@ -30,7 +30,9 @@ impl Auth {
             Credential::ApiToken { .. } => "API token",
             Credential::OAuth { .. } => "OAuth grant",
             Credential::AppPassword { .. } => "app password",
-            Credential::Session { .. } | Credential::Handler { .. } => return,
+            Credential::Session { .. }
+            | Credential::Handler { .. }
+            | Credential::Operator { .. } => return,
         };
         let Some(id) = caller.mail.app_password_id() else {
             return;

@@ -39,6 +39,14 @@ const LANES: u32 = 1;
 
 const SALT_LENGTH: usize = 16;
 
+/// Maximum length of an imported hash, in bytes.
+const MAX_IMPORTED_HASH: usize = 256;
+/// Maximum memory of an imported hash, in KiB.
+const MAX_IMPORTED_MEMORY: u32 = 64 * 1024;
+/// Maximum product of the memory of an imported hash, in KiB, and its passes. This is about a
+/// second of CPU time.
+const MAX_IMPORTED_COST: u64 = 1024 * 1024;
+
 /// If no computation has ended within this time, the buffers are freed.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -227,6 +235,40 @@ fn hash(password: &SecretString, memory: &mut Vec<Block>) -> Result<String, Fail
     Ok(hash.to_string())
 }
 
+/// Checks the hash of a password that another system computed. Returns the hash as the directory
+/// stores it: a PHC string of argon2id, argon2i or argon2d. Accepts the prefix with which Dovecot
+/// writes such a hash, for example `{ARGON2ID}`. A verification of the hash must not need more
+/// memory or time than the service can spend.
+///
+/// # Errors
+/// Returns the error text for the client if the hash cannot be used.
+pub fn imported_hash(text: &str) -> Result<String, &'static str> {
+    const UNKNOWN: &str = "must be a PHC string of argon2id, argon2i or argon2d";
+    let bare = match text.strip_prefix('{').and_then(|rest| rest.split_once('}')) {
+        Some((scheme, rest)) if scheme.to_ascii_uppercase().starts_with("ARGON2") => rest,
+        Some(_) => return Err(UNKNOWN),
+        None => text,
+    };
+    if bare.len() > MAX_IMPORTED_HASH {
+        return Err(UNKNOWN);
+    }
+    let hash = PasswordHash::new(bare).map_err(|_| UNKNOWN)?;
+    let version = hash.version.map(Version::try_from).transpose();
+    let params = Params::try_from(&hash).map_err(|_| UNKNOWN)?;
+    if Algorithm::try_from(hash.algorithm.as_str()).is_err()
+        || version.is_err()
+        || hash.salt.is_none()
+        || hash.hash.is_none()
+    {
+        return Err(UNKNOWN);
+    }
+    let cost = u64::from(params.m_cost()) * u64::from(params.t_cost());
+    if params.m_cost() > MAX_IMPORTED_MEMORY || cost > MAX_IMPORTED_COST {
+        return Err("must not need more than 64 MiB of memory, or too many passes");
+    }
+    Ok(bare.to_owned())
+}
+
 /// Compares a password with a stored hash. Uses the parameters of the stored hash, because the
 /// parameters of [`hash`] can change between versions.
 fn verify(
@@ -323,6 +365,31 @@ mod tests {
         assert!(verify("Correct1").await);
         for wrong in ["correct1", "Correct1 ", "", "Correct1\0"] {
             assert!(!verify(wrong).await, "{wrong:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_hash_of_another_system_verifies() {
+        let passwords = Passwords::new().unwrap();
+        let hash = passwords.hash(secret("Correct1"), CLIENT).await.unwrap();
+        for text in [hash.clone(), format!("{{ARGON2ID}}{hash}")] {
+            let imported = imported_hash(&text).unwrap();
+            let verified = check(&passwords, "Correct1", Some(&imported)).await;
+            assert!(verified.unwrap(), "{text}");
+        }
+        let hungry = hash.replace("m=19456", "m=4194304");
+        let slow = hash.replace("t=2", "t=1000");
+        let other = [
+            "",
+            "secret",
+            "{SSHA512}abc",
+            "{ARGON2ID}",
+            "$2y$10$abc",
+            &hungry,
+            &slow,
+        ];
+        for text in other {
+            assert!(imported_hash(text).is_err(), "{text}");
         }
     }
 

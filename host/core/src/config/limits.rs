@@ -29,5 +29,6 @@ section! {
         pub session: u32 = 30,
         pub oauth: u32 = 30,
         pub admin: u32 = 60,
+        pub provisioning: u32 = 6000,
     }
 }

@@ -7,7 +7,7 @@ use super::{BUILT_IN, Config};
 
 /// The sections that contain keys. The documentation has a table for each section. `<name>` is any
 /// name.
-const SECTIONS: [&str; 34] = [
+const SECTIONS: [&str; 35] = [
     "log",
     "http",
     "tls",
@@ -42,6 +42,7 @@ const SECTIONS: [&str; 34] = [
     "telemetry",
     "modules.<name>",
     "admin",
+    "scim",
     "plans.<name>",
 ];
 

@@ -126,6 +126,7 @@ fn hash(key: &Key) -> String {
         Key::ApiToken(id) => add("token ", id, None),
         Key::OAuth(id) => add("oauth ", id, None),
         Key::AppPassword(id) => add("app password ", id, None),
+        Key::Operator(id) => add("operator token ", id, None),
         Key::Account(id) => add("account ", id, None),
         Key::Client(address) => add("client ", "", Some(*address)),
         Key::Address(address) => add("address ", address, None),

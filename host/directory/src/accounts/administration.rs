@@ -2,15 +2,17 @@
 //! operation runs in one transaction.
 
 mod listing;
+mod records;
 
 use latchmail_core::caller::Origin;
 use latchmail_core::clock::Timestamp;
 use sqlx_macros::FromRow;
 
 pub use self::listing::Listed;
+pub use self::records::{
+    Names, NamesUpdate, NewForward, NewRecord, Provision, Record, RecordUpdate, Refusal, Updated,
+};
 use super::Accounts;
-use crate::credentials::mail_server_users::end_everything;
-use crate::credentials::password;
 use crate::db::{Error, Source, Tx};
 use crate::events::{self, Event, Kind};
 use crate::teams;
@@ -86,15 +88,9 @@ impl Accounts {
         origin: &Origin,
     ) -> Result<bool, Error> {
         let mut tx = self.db.begin_locked(account_id).await?;
-        let was_active = set_inactive(&mut tx, account_id).await?;
-        let (ended, tokens) = end_everything(&mut tx, account_id, now).await?;
-        if !was_active && ended.is_empty() && tokens == 0 {
-            return Ok(false);
-        }
-        let detail = password::event_detail(ended.len(), tokens);
-        let disabled = Event::of(Kind::AccountDisabled, account_id, now).detail(&detail);
-        events::commit(tx, disabled, origin).await?;
-        Ok(true)
+        let changed = records::disable_in(&mut tx, account_id, now, origin).await?;
+        tx.commit().await?;
+        Ok(changed.is_some())
     }
 
     /// Enables an account, and cancels its planned deletion. The account then has only its

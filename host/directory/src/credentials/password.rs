@@ -14,6 +14,7 @@ const HASH: &str = "SELECT password_hash FROM accounts WHERE id = $1 AND active"
 /// requests change the password concurrently, the statement of the second request changes no row.
 const REPLACE: &str =
     "UPDATE accounts SET password_hash = $2 WHERE id = $1 AND password_hash = $3 AND active";
+const EXISTS: &str = "SELECT 1 FROM accounts WHERE id = $1";
 const SET: &str = "UPDATE accounts SET password_hash = $2 WHERE id = $1";
 const SESSION: &str = "SELECT s.app_password_id, p.label, p.created_at, p.expires_at, p.last_used_at \
     FROM sessions s JOIN app_passwords p ON p.id = s.app_password_id \
@@ -131,17 +132,31 @@ impl Credentials {
         origin: &Origin,
     ) -> Result<Option<Vec<String>>, Error> {
         let mut tx = self.db.begin_locked(account_id).await?;
-        let set = tx.execute(SET, (account_id, password_hash)).await?;
-        if set == 0 {
+        if !tx.exists(EXISTS, [account_id]).await? {
             return Ok(None);
         }
-        let tokens = tokens::revoke_all(&mut tx, account_id, now).await?;
-        let ended = end_all(&mut tx, account_id, "").await?;
-        let detail = event_detail(ended.len(), tokens);
-        let changed = Event::of(Kind::PasswordChanged, account_id, now).detail(&detail);
-        events::commit(tx, changed, origin).await?;
+        let ended = set_in(&mut tx, account_id, password_hash, now, origin).await?;
+        tx.commit().await?;
         Ok(Some(ended))
     }
+}
+
+/// Sets an account's password in a transaction, like [`Credentials::set_password`]. The caller must
+/// lock the account first.
+pub(crate) async fn set_in(
+    tx: &mut Tx,
+    account_id: &str,
+    password_hash: &str,
+    now: Timestamp,
+    origin: &Origin,
+) -> Result<Vec<String>, Error> {
+    tx.execute(SET, (account_id, password_hash)).await?;
+    let tokens = tokens::revoke_all(tx, account_id, now).await?;
+    let ended = end_all(tx, account_id, "").await?;
+    let detail = event_detail(ended.len(), tokens);
+    let changed = Event::of(Kind::PasswordChanged, account_id, now).detail(&detail);
+    events::record(tx, changed, origin).await?;
+    Ok(ended)
 }
 
 /// Returns the event detail with the number of ended app passwords and the number of revoked API

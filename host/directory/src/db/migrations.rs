@@ -180,6 +180,13 @@ const STEPS: &[Step] = &[
         postgres: include_str!("../../migrations/postgres/0021_tickets.sql"),
     },
     Step {
+        version: 22,
+        description: "operator tokens",
+        oldest: 1,
+        sqlite: include_str!("../../migrations/sqlite/0022_operator_tokens.sql"),
+        postgres: include_str!("../../migrations/postgres/0022_operator_tokens.sql"),
+    },
+    Step {
         version: 23,
         description: "routes and deletions",
         oldest: 1,

@@ -10,7 +10,9 @@ use super::Domains;
 use crate::db::{Error, Source, Tx};
 use crate::domains::holder;
 use crate::events::{self, Event, Kind};
-use crate::routes::domain_settings;
+use crate::operator_tokens::{self, Begun, RequestKey};
+use crate::routes::RouteChange;
+use crate::routes::domain_settings::{self, DomainSettings};
 
 const CONFIGURED: &str = "SELECT domain FROM platform_domains WHERE added_at IS NULL";
 /// Inserts a configured domain. If the operator added the domain earlier, converts the domain to a
@@ -21,6 +23,8 @@ const REMOVE: &str = "DELETE FROM platform_domains WHERE domain = $1";
 
 const LIST: &str = "SELECT domain, added_at FROM platform_domains ORDER BY domain";
 const ONE: &str = "SELECT domain, added_at FROM platform_domains WHERE domain = $1";
+const AFTER: &str =
+    "SELECT domain, added_at FROM platform_domains WHERE domain > $1 ORDER BY domain LIMIT $2";
 const ADD: &str = "INSERT INTO platform_domains (domain, added_at) VALUES ($1, $2)";
 const OWNER: &str = "SELECT address FROM accounts WHERE id = $1";
 const VOID_CLAIMS: &str = "DELETE FROM domains WHERE domain = $1 RETURNING account_id";
@@ -61,6 +65,23 @@ pub enum Added {
     Already,
     /// The account with this address has verified the domain.
     Taken(String),
+}
+
+/// The result of adding a platform domain for a program of the operator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Created {
+    /// The domain was added.
+    Added,
+    /// An earlier request with the same idempotency key added the domain.
+    Repeated,
+    /// The domain was already a platform domain.
+    Already,
+    /// The account with this address has verified the domain.
+    Taken(String),
+    /// The idempotency key was used for another request.
+    KeyReused,
+    /// The settings were refused, so the domain was not added.
+    Refused(RouteChange),
 }
 
 /// The result of removing a platform domain.
@@ -156,27 +177,54 @@ impl Domains {
         origin: &Origin,
     ) -> Result<Added, Error> {
         let mut tx = self.db.begin().await?;
-        tx.lock_domain(domain).await?;
-        if one(&mut tx, domain).await?.is_some() {
-            return Ok(Added::Already);
+        let added = add(&mut tx, domain, now, origin).await?;
+        tx.commit().await?;
+        Ok(added)
+    }
+
+    /// Adds a platform domain with its settings for a program of the operator. The caller must have
+    /// validated the separator. With `key`, a repeated request changes nothing.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails. Nothing is changed in that case.
+    pub async fn create_platform_domain(
+        &self,
+        domain: &str,
+        settings: &DomainSettings,
+        key: Option<&RequestKey>,
+        now: Timestamp,
+        origin: &Origin,
+    ) -> Result<Created, Error> {
+        let mut tx = self.db.begin().await?;
+        match operator_tokens::begin(&mut tx, key, domain, now).await? {
+            Begun::First => {}
+            Begun::Reused => return Ok(Created::KeyReused),
+            Begun::Repeated(_) => return Ok(Created::Repeated),
         }
-        if let Some(account) = holder(&mut tx, domain).await? {
-            return Ok(Added::Taken(address_of(&mut tx, account).await?));
+        match add(&mut tx, domain, now, origin).await? {
+            Added::Added { .. } => {}
+            Added::Already => return Ok(Created::Already),
+            Added::Taken(owner) => return Ok(Created::Taken(owner)),
         }
-        let claimants: Vec<String> = tx.values(VOID_CLAIMS, [domain]).await?;
-        for claimant in &claimants {
-            let voided = Event::of(Kind::DomainClaimVoided, claimant, now)
-                .about(domain)
-                .detail("the domain became a platform domain");
-            events::record(&mut tx, voided, origin).await?;
+        match domain_settings::set_in(&mut tx, domain, None, settings, now, origin).await? {
+            RouteChange::Changed | RouteChange::Unchanged => {}
+            refused => return Ok(Created::Refused(refused)),
         }
-        tx.execute(ADD, (domain, now)).await?;
-        tx.project(Source::Domain(domain)).await?;
-        let added = Event::without_account(Kind::PlatformDomainAdded, now).about(domain);
-        events::commit(tx, added, origin).await?;
-        Ok(Added::Added {
-            voided: claimants.len(),
-        })
+        tx.commit().await?;
+        Ok(Created::Added)
+    }
+
+    /// Returns at most `limit` platform domains whose name follows `after`, in the order of the
+    /// database.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn platform_domains_after(
+        &self,
+        after: &str,
+        limit: u32,
+    ) -> Result<Vec<PlatformDomain>, Error> {
+        self.db.all(AFTER, (after, limit)).await
     }
 
     /// Removes a platform domain. The operator must have added the domain, and the domain must have
@@ -208,6 +256,31 @@ impl Domains {
         events::commit(tx, removed, origin).await?;
         Ok(Removed::Removed)
     }
+}
+
+/// Adds a platform domain in a transaction.
+async fn add(tx: &mut Tx, domain: &str, now: Timestamp, origin: &Origin) -> Result<Added, Error> {
+    tx.lock_domain(domain).await?;
+    if one(tx, domain).await?.is_some() {
+        return Ok(Added::Already);
+    }
+    if let Some(account) = holder(tx, domain).await? {
+        return Ok(Added::Taken(address_of(tx, account).await?));
+    }
+    let claimants: Vec<String> = tx.values(VOID_CLAIMS, [domain]).await?;
+    for claimant in &claimants {
+        let voided = Event::of(Kind::DomainClaimVoided, claimant, now)
+            .about(domain)
+            .detail("the domain became a platform domain");
+        events::record(tx, voided, origin).await?;
+    }
+    tx.execute(ADD, (domain, now)).await?;
+    tx.project(Source::Domain(domain)).await?;
+    let added = Event::without_account(Kind::PlatformDomainAdded, now).about(domain);
+    events::record(tx, added, origin).await?;
+    Ok(Added::Added {
+        voided: claimants.len(),
+    })
 }
 
 async fn one(tx: &mut Tx, domain: &str) -> Result<Option<PlatformDomain>, Error> {

@@ -170,6 +170,10 @@ kinds! {
     ModuleHandlersResumed = "module_handlers_resumed",
     /// The operator called a module for past mail of a mailbox, without changes.
     ModuleHandlersPreviewed = "module_handlers_previewed",
+    /// The operator created an operator token.
+    OperatorTokenCreated = "operator_token_created",
+    /// The operator deleted an operator token.
+    OperatorTokenDeleted = "operator_token_deleted",
     /// The operator restored the database from a backup.
     BackupRestored = "backup_restored",
     /// A version of a module was installed and activated.

@@ -130,6 +130,9 @@ fn complete(
     if let Some(scope) = access::scope(route.access) {
         operation.insert("x-required-scope".into(), scope.name().into());
     }
+    if let Access::Operator(scope) = route.access {
+        operation.insert("x-required-scope".into(), scope.name().into());
+    }
     let mut responses = match operation.remove("responses") {
         Some(Value::Object(responses)) => responses,
         _ => Map::new(),
@@ -144,6 +147,7 @@ fn security(access: Access, agents_send: bool) -> Value {
     let mut schemes = match access {
         Access::Public | Access::OAuth => vec![],
         Access::Session | Access::Admin => vec![json!({ shared::SESSION: [] })],
+        Access::Operator(_) => vec![json!({ shared::OPERATOR_TOKEN: [] })],
         Access::Scoped { .. } => vec![json!({ shared::SESSION: [] }), json!({ shared::TOKEN: [] })],
         Access::Any(accepts) => {
             let accepted = [

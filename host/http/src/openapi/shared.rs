@@ -19,6 +19,23 @@ pub(super) const OAUTH: &str = "oauth";
 /// The name of the security scheme for app passwords.
 pub(super) const APP_PASSWORD: &str = "appPassword";
 
+/// The name of the security scheme for operator tokens.
+pub(super) const OPERATOR_TOKEN: &str = "operatorToken";
+
+/// Returns the component with the security scheme for operator tokens. The description contains the
+/// scheme only if a route accepts operator tokens.
+pub(super) fn operator_token() -> Value {
+    json!({
+        "securitySchemes": {
+            OPERATOR_TOKEN: {
+                "type": "http",
+                "scheme": "bearer",
+                "description": "An operator token, `lmo_` and 43 letters and digits. It gives access to the operations whose `x-required-scope` it has.",
+            },
+        },
+    })
+}
+
 /// Returns the component with the security scheme for app passwords. The description contains the
 /// scheme only if a route accepts app passwords.
 pub(super) fn app_password() -> Value {

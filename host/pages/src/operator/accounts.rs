@@ -216,9 +216,9 @@ pub(super) async fn disable(state: &PageState, request: &Request) -> Result<Resp
             let title = format!("Disable the account {address}?");
             return visit.page(Some(Section::Accounts), &title, &body);
         }
-        let auth = &visit.app.auth;
-        auth.administrators
-            .disable_account(&account.id, address, visit.origin())
+        let provisioning = &visit.app.auth.provisioning;
+        provisioning
+            .set_active(&account.id, false, &visit.origin())
             .await?;
         visit.done(
             paths::ACCOUNTS,
@@ -233,10 +233,9 @@ pub(super) async fn enable(state: &PageState, request: &Request) -> Result<Respo
     let page = async {
         let (visit, _) = Visit::of_form(state, request).await?;
         let account = account(&visit, request).await?;
-        let (directory, now) = (&visit.app.directory, visit.app.clock.now());
-        directory
-            .accounts
-            .enable(&account.id, now, &visit.origin())
+        let provisioning = &visit.app.auth.provisioning;
+        provisioning
+            .set_active(&account.id, true, &visit.origin())
             .await?;
         let address = account.address;
         visit.done(

@@ -11,7 +11,8 @@ use latchmail_http::ApiInfo;
 use latchmail_http::App;
 use latchmail_http::HttpState;
 use latchmail_http::RouteTable;
-use latchmail_http::serve;
+use latchmail_http::route_group::RouteGroup;
+use latchmail_http::{provisioning, scim, serve};
 use latchmail_transport::tls::Tls;
 use latchmail_transport::{Listener, Running};
 
@@ -55,6 +56,15 @@ impl fmt::Debug for OperatorPage {
     }
 }
 
+/// Returns the routes for programs of the operator.
+fn api_route_groups(has_scim: bool) -> Result<Vec<RouteGroup<PageState>>, StartError> {
+    let mut groups = vec![provisioning::route_group()?];
+    if has_scim {
+        groups.push(scim::route_group());
+    }
+    Ok(groups)
+}
+
 /// Starts the server of the operator's page. `tls` are the TLS settings of the service.
 ///
 /// # Errors
@@ -65,7 +75,12 @@ pub async fn listen(
     tls: Option<&Arc<Tls>>,
 ) -> Result<OperatorPage, StartError> {
     let listener = Listener::bind(&address.into(), "admin.listen").await?;
-    let table = RouteTable::build(&ApiInfo::from_config(&app.config), vec![route_group()])?;
+    let info = ApiInfo::from_config(&app.config);
+    let has_scim = app.config.scim.listen.is_none();
+    let api = || api_route_groups(has_scim);
+    let description = RouteTable::build(&info, api()?)?.description();
+    let groups = std::iter::once(route_group()).chain(api()?);
+    let table = RouteTable::build(&info, groups.collect())?;
     let base_url: Option<Uri> = app.config.base_url().parse().ok();
     let base_host = base_url.as_ref().and_then(Uri::host).unwrap_or_default();
     let base_host = base_host.to_owned();
@@ -83,6 +98,7 @@ pub async fn listen(
         app: Arc::clone(app),
         base_host,
         tls: tls.cloned(),
+        description,
     });
     Ok(OperatorPage {
         running: serve(&state, vec![listener.with_tls(tls)]),

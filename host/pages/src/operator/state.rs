@@ -4,10 +4,17 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use bytes::Bytes;
+use http::HeaderMap;
+use latchmail_accounts::auth::ParsedOperatorToken;
+use latchmail_core::caller::Caller;
+use latchmail_core::error::Failure;
+use latchmail_core::limits::Key;
 use latchmail_core::network::is_local;
-use latchmail_http::message::Response;
+use latchmail_http::message::{Request, Response};
+use latchmail_http::provisioning::{OperatorState, origin_url};
 use latchmail_http::rejection::Rejection;
-use latchmail_http::{App, HttpState, State};
+use latchmail_http::{App, HttpState, State, scim};
 use latchmail_transport::tls::Tls;
 
 use super::layout::error_page;
@@ -20,6 +27,8 @@ pub(super) struct PageState {
     pub(super) tls: Option<Arc<Tls>>,
     /// The host of `base_url`.
     pub(super) base_host: String,
+    /// The API description of the routes for programs.
+    pub(super) description: Bytes,
 }
 
 impl PageState {
@@ -30,7 +39,7 @@ impl PageState {
 }
 
 impl State for PageState {
-    type Credential = ();
+    type Credential = ParsedOperatorToken;
 
     fn http(&self) -> &HttpState<Self> {
         &self.http
@@ -47,7 +56,41 @@ impl State for PageState {
             || self.tls.as_ref().is_some_and(|tls| tls.is_valid_for(host))
     }
 
+    /// Parses the operator token of a program. The pages have no bearer token: their routes are
+    /// public, and check the cookie themselves.
+    async fn parse_credential(
+        &self,
+        headers: &HeaderMap,
+        _client: IpAddr,
+    ) -> Result<(ParsedOperatorToken, Option<Key>), Failure> {
+        let token = self.app.auth.operator_tokens.parse(headers)?;
+        let key = token.key();
+        Ok((token, key))
+    }
+
+    async fn authenticate(&self, token: ParsedOperatorToken) -> Result<Caller, Failure> {
+        self.app.auth.operator_tokens.authenticate(&token).await
+    }
+
     fn error_page(&self, rejection: Rejection) -> Result<Response, Rejection> {
         Ok(error_page(&self.app, &rejection))
+    }
+
+    fn render_error(&self, path: &str, rejection: Rejection) -> Result<Response, Rejection> {
+        scim::render_error(path, rejection)
+    }
+}
+
+impl OperatorState for PageState {
+    fn app(&self) -> &App {
+        &self.app
+    }
+
+    fn description(&self) -> Bytes {
+        self.description.clone()
+    }
+
+    fn origin_url(&self, request: &Request) -> String {
+        origin_url(request, self.has_tls())
     }
 }

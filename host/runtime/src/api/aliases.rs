@@ -100,7 +100,9 @@ impl Call {
         let caller = self.require_scope(Scope::AliasesWrite)?;
         require_policy(self, Action::Aliases, ALIASES)?;
         match caller.credential {
-            Credential::OAuth { .. } | Credential::AppPassword { .. } => Err(problem::denied(
+            Credential::OAuth { .. }
+            | Credential::AppPassword { .. }
+            | Credential::Operator { .. } => Err(problem::denied(
                 codes::MISSING_SCOPE,
                 missing(Scope::AliasesWrite),
             )),

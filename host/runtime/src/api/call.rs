@@ -159,7 +159,8 @@ impl Call {
             Credential::ApiToken { .. }
             | Credential::OAuth { .. }
             | Credential::AppPassword { .. }
-            | Credential::Handler { .. } => {
+            | Credential::Handler { .. }
+            | Credential::Operator { .. } => {
                 Err(problem::denied(codes::SESSION_REQUIRED, SESSION_ONLY))
             }
         }

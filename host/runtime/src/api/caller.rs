@@ -27,11 +27,13 @@ impl Host for Call {
             });
         };
         Ok(Identity {
+            // No operator token can call a module.
             kind: match caller.credential {
                 Credential::Session { .. } | Credential::Handler { .. } => SESSION,
                 Credential::ApiToken { .. } => API_TOKEN,
                 Credential::OAuth { .. } => OAUTH,
                 Credential::AppPassword { .. } => APP_PASSWORD,
+                Credential::Operator { .. } => ANONYMOUS,
             }
             .into(),
             address: caller.address.clone(),

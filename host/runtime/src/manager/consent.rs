@@ -142,7 +142,8 @@ enum CallerKind {
 fn callers(access: Access) -> Vec<CallerKind> {
     let sessions = [CallerKind::Administrator, CallerKind::Session];
     match access {
-        Access::Public => Vec::new(),
+        // No module can have a route for operators.
+        Access::Public | Access::Operator(_) => Vec::new(),
         Access::Admin => vec![CallerKind::Administrator],
         Access::Session => sessions.to_vec(),
         Access::Scoped { scope, oauth } => {

@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use http::Method;
-use latchmail_core::caller::Scope;
+use latchmail_core::caller::{OperatorScope, Scope};
 use serde_json::json;
 
 use super::handlers::Subscriptions;
@@ -29,6 +29,8 @@ pub enum Access {
     OAuth,
     /// Web sessions of administrators. Only the host's own routes can have this access.
     Admin,
+    /// Operator tokens with this scope. Only the host's own routes can have this access.
+    Operator(OperatorScope),
     /// Any other combination of credentials.
     Any(Accepts),
 }
@@ -126,6 +128,7 @@ impl fmt::Display for Access {
             }
             Self::OAuth => f.write_str("OAuth tokens"),
             Self::Admin => f.write_str("administrators"),
+            Self::Operator(scope) => write!(f, "operator tokens with {scope}"),
             Self::Any(accepts) => accepts.fmt(f),
         }
     }
