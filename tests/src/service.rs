@@ -415,6 +415,12 @@ impl Service {
         format!("http://{}", running.operator_page().unwrap())
     }
 
+    /// Returns the URL of the listener of SCIM, without a path.
+    pub fn scim(&self) -> String {
+        let running = self.running.as_ref().unwrap();
+        format!("http://{}", running.scim_address().unwrap())
+    }
+
     /// Reloads the certificate, as the service does periodically.
     pub async fn reload_certificate(&self) {
         self.running.as_ref().unwrap().reload_certificate().await;

@@ -17,6 +17,7 @@ mod mail_server_users;
 mod modules;
 mod newcomers;
 mod operator_page;
+mod provisioning;
 mod several_hosts;
 mod single_sign_on;
 mod traces;

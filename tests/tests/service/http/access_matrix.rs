@@ -51,7 +51,9 @@ const FORMS: [&str; 3] = ["POST /login", "POST /device", "POST /account/sign-in"
 /// Returns the refusal of a credential on a route; `None` if it has access.
 fn refusal(access: Access, permissions: &Permissions) -> Option<(u16, String)> {
     match (access, permissions) {
-        (Access::Any(_), _) => panic!("no route of the service has this access"),
+        (Access::Any(_) | Access::Operator(_), _) => {
+            panic!("no route of the main listener has this access")
+        }
         (Access::Public, _)
         | (Access::Session | Access::Scoped { .. }, Permissions::Session)
         | (Access::OAuth, Permissions::OAuth { agent: true, .. }) => None,
