@@ -16,6 +16,7 @@ mod database;
 mod dkim;
 mod dns;
 mod events;
+mod export;
 mod grants;
 mod handlers;
 mod http;
@@ -63,6 +64,7 @@ pub use self::database::Database;
 pub use self::dkim::{Dkim, DkimKey};
 pub use self::dns::Dns;
 pub use self::events::Events;
+pub use self::export::Export;
 pub use self::grants::Grants;
 pub use self::handlers::Handlers;
 pub use self::http::Http;
@@ -168,6 +170,8 @@ section! {
         pub index: Index,
         /// The settings of events.
         pub events: Events,
+        /// The settings of exports.
+        pub export: Export,
         /// The settings for the registration of accounts.
         pub registration: Registration,
         /// The settings for the sign-in of users.
@@ -468,6 +472,7 @@ impl Config {
         self.dns.check()?;
         self.inbound.check()?;
         self.index.check(&self.cache_dir)?;
+        self.export.check(&self.cache_dir)?;
         self.events.check()?;
         self.redis.check()?;
         self.telemetry.check()?;

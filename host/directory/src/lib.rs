@@ -19,6 +19,7 @@ pub mod deliveries;
 pub mod dkim_keys;
 pub mod domains;
 pub mod events;
+pub mod exports;
 pub mod forward_addresses;
 pub mod grant_changes;
 pub mod grants;
@@ -64,6 +65,7 @@ use crate::deliveries::Deliveries;
 use crate::dkim_keys::DkimKeys;
 use crate::domains::Domains;
 use crate::events::Events;
+use crate::exports::Exports;
 use crate::forward_addresses::ForwardAddresses;
 use crate::grant_changes::GrantChanges;
 use crate::grants::Grants;
@@ -102,6 +104,7 @@ pub struct Directory {
     pub dkim_keys: DkimKeys,
     pub domains: Domains,
     pub events: Events,
+    pub exports: Exports,
     pub forward_addresses: ForwardAddresses,
     pub grant_changes: GrantChanges,
     pub grants: Grants,
@@ -186,6 +189,7 @@ impl Directory {
             },
             domains: Domains { db: db.clone() },
             events: Events { db: db.clone() },
+            exports: Exports { db: db.clone() },
             forward_addresses: ForwardAddresses { db: db.clone() },
             grant_changes: GrantChanges { db: db.clone() },
             grants: Grants { db: db.clone() },

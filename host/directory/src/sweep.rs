@@ -6,6 +6,7 @@
 //! - sendings, imports and requests of operator tokens that are older than a day
 //! - the marks of imported messages that no longer exist
 //! - expired uploads and tickets
+//! - expired exports
 //! - forward addresses that were not confirmed or that were deleted
 //! - entries of the outbox whose outcome is older than 30 days
 //! - changes of grants that are older than 30 days
@@ -39,6 +40,7 @@ impl Directory {
         self.operator_tokens.sweep(now).await?;
         self.uploads.sweep(now).await?;
         self.tickets.sweep(now).await?;
+        self.exports.sweep(now).await?;
         self.forward_addresses.sweep(now).await?;
         self.outbox.sweep(now).await?;
         self.grant_changes.sweep(now).await?;

@@ -92,6 +92,7 @@ pub use message::version::{MessageVersion, content_version};
 pub use reading::Reader;
 pub use reading::attachment::AttachmentContent;
 pub use reading::download::Download;
+pub use reading::export::{ExportBatch, ExportedMessage};
 pub use reading::raw::RawMessage;
 
 #[cfg(test)]

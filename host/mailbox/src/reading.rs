@@ -3,6 +3,7 @@
 pub(crate) mod attachment;
 mod batch;
 pub(crate) mod download;
+pub(crate) mod export;
 mod header;
 pub(crate) mod message;
 mod original;

@@ -7,7 +7,7 @@ use super::{BUILT_IN, Config};
 
 /// The sections that contain keys. The documentation has a table for each section. `<name>` is any
 /// name.
-const SECTIONS: [&str; 35] = [
+const SECTIONS: [&str; 36] = [
     "log",
     "http",
     "tls",
@@ -19,6 +19,7 @@ const SECTIONS: [&str; 35] = [
     "inbound",
     "index",
     "events",
+    "export",
     "registration",
     "sign_in",
     "sign_in.domains.<name>",

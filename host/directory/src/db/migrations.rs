@@ -200,6 +200,13 @@ const STEPS: &[Step] = &[
         sqlite: include_str!("../../migrations/sqlite/0024_credential_networks.sql"),
         postgres: include_str!("../../migrations/postgres/0024_credential_networks.sql"),
     },
+    Step {
+        version: 25,
+        description: "exports",
+        oldest: 1,
+        sqlite: include_str!("../../migrations/sqlite/0025_exports.sql"),
+        postgres: include_str!("../../migrations/postgres/0025_exports.sql"),
+    },
 ];
 
 /// Runs the missing migrations. The caller must begin a write transaction first, because the
