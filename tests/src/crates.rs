@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// The crates of the service. Each may depend on those before it.
-const CRATES: [&str; 34] = [
+const CRATES: [&str; 35] = [
     "latchmail-shape",
     "latchmail-html",
     "latchmail-mailserver",
@@ -31,6 +31,7 @@ const CRATES: [&str; 34] = [
     "latchmail-mailbox",
     "latchmail-events",
     "latchmail-callbacks",
+    "latchmail-export",
     "latchmail-milter",
     "latchmail-attach",
     "latchmail-bindings",

@@ -4,9 +4,11 @@
 //! An account has at most one export: a new export replaces an ended one. Only the host that has
 //! leased the job of an export can change the row.
 
+use latchmail_core::caller::Origin;
 use latchmail_core::clock::Timestamp;
 
 use crate::db::{Db, Error};
+use crate::events::{self, Event, Kind};
 use crate::jobs::Lease;
 
 const UNFINISHED: &str = "SELECT id, account_id, state, created_at, expires_at, messages, size, error, progress \
@@ -99,6 +101,7 @@ impl Exports {
         account: &str,
         now: Timestamp,
         expires_at: Timestamp,
+        origin: &Origin,
     ) -> Result<Option<Export>, Error> {
         let mut tx = self.db.begin_locked(account).await?;
         let unfinished: Option<Export> = tx.optional(UNFINISHED, (account, now)).await?;
@@ -107,7 +110,8 @@ impl Exports {
         }
         tx.execute(REPLACE, [account]).await?;
         tx.execute(INSERT, (id, account, now, expires_at)).await?;
-        tx.commit().await?;
+        let event = Event::of(Kind::ExportRequested, account, now).about(id);
+        events::commit(tx, event, origin).await?;
         Ok(None)
     }
 
@@ -185,7 +189,11 @@ mod tests {
         let (directory, exports) = (&fresh.directory, &fresh.directory.exports);
         directory.with("a", "ada@example.org", &[]).await;
         let expiry = NOW.plus(Duration::from_hours(1));
-        let begin = async |id| exports.begin(id, "a", NOW, expiry).await.unwrap();
+        let origin = Origin::default();
+        let begin = async |id| {
+            let begun = exports.begin(id, "a", NOW, expiry, &origin);
+            begun.await.unwrap()
+        };
         assert_eq!(begin("one").await, None);
         assert_eq!(begin("two").await.unwrap().id, "one");
         let job = NewJob {

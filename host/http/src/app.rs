@@ -20,6 +20,7 @@ use latchmail_core::error::{Failure, StartError};
 use latchmail_core::limits::Key;
 use latchmail_directory::Directory;
 use latchmail_events::{Streams, Watcher};
+use latchmail_export::Exports;
 use latchmail_handlers::Handlers;
 use latchmail_jobs::Jobs;
 use latchmail_mailbox::drafts::Drafts;
@@ -86,6 +87,8 @@ pub struct App {
     pub journal: Arc<Journal>,
     /// Webhooks, and the subscriptions of agents.
     pub webhooks: Arc<Webhooks>,
+    /// The archives with the data of accounts.
+    pub exports: Arc<Exports>,
     /// The modules that act without a request.
     pub handlers: Arc<Handlers>,
     /// Work without requests.

@@ -30,6 +30,7 @@ pub mod app;
 pub mod auth;
 pub mod call_error;
 pub mod cors;
+pub mod exports;
 pub mod grants;
 pub mod holds;
 pub mod journal;

@@ -11,7 +11,7 @@ use crate::app::{App, Pages};
 use crate::openapi::info::ApiInfo;
 use crate::route_group::RouteGroup;
 use crate::router::RouteTable;
-use crate::{admin, auth, grants, holds, journal, oauth, openapi, profile, status};
+use crate::{admin, auth, exports, grants, holds, journal, oauth, openapi, profile, status};
 
 impl Router for App {
     fn check_description(&self, module: &Arc<Module>) -> Result<(), StartError> {
@@ -50,6 +50,7 @@ pub fn route_groups(
         grants::route_group()?,
         profile::route_group()?,
         oauth::resource_route_group()?,
+        exports::route_group()?,
         holds::route_group()?,
         journal::route_group()?,
     ];

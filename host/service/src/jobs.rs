@@ -15,6 +15,7 @@ use latchmail_core::error::{Failure, Kind};
 use latchmail_core::keyring::Keyring;
 use latchmail_directory::Directory;
 use latchmail_directory::credentials::index_keys::ServiceUse;
+use latchmail_export::ExportJobs;
 use latchmail_handlers::HandlerJobs;
 use latchmail_http::App;
 use latchmail_jobs::{Handler, Jobs, Limits, Runner};
@@ -51,9 +52,9 @@ pub(super) fn access(
     })
 }
 
-/// Starts the runners of jobs: one for events to other servers and one for calls of modules, which
-/// can both be slow, and one for all other jobs.
-pub(super) fn start(app: &Arc<App>) -> [Runner; 3] {
+/// Starts the runners of jobs: one for events to other servers, one for calls of modules and one for
+/// exports, which can all be slow, and one for all other jobs.
+pub(super) fn start(app: &Arc<App>) -> [Runner; 4] {
     let access = access(ServiceUse::Outbox, &app.directory, &app.auth, &app.clock);
     let has_milter = app.config.results_filter() == Filter::Latchmail
         && !app.config.inbound.authserv_id.is_empty();
@@ -72,6 +73,10 @@ pub(super) fn start(app: &Arc<App>) -> [Runner; 3] {
         ),
         start(vec![Arc::new(deliverer)], latchmail_callbacks::LIMITS),
         start(vec![Arc::new(handlers)], latchmail_handlers::LIMITS),
+        start(
+            vec![Arc::new(ExportJobs(Arc::clone(&app.exports)))],
+            latchmail_export::LIMITS,
+        ),
     ]
 }
 

@@ -34,6 +34,7 @@ use latchmail_core::traces::Tracer;
 use latchmail_directory::Directory;
 use latchmail_directory::credentials::index_keys::ServiceUse;
 use latchmail_events::{Streams, Watcher};
+use latchmail_export::Exports;
 use latchmail_handlers::Handlers;
 use latchmail_http::scim::{self, ScimServer};
 use latchmail_http::{ApiInfo, App, HttpState, RouteTable, route_groups};
@@ -78,7 +79,7 @@ pub struct Running {
     socket: Option<PrivateSocket>,
     operator_page: Option<OperatorPage>,
     scim_server: Option<ScimServer>,
-    jobs: [Runner; 3],
+    jobs: [Runner; 4],
     tasks: Vec<JoinHandle<()>>,
     trace_exporter: Option<traces::Exporter>,
 }
@@ -345,6 +346,18 @@ async fn build(
         auth.mail_server_users(),
         clock.clone(),
     );
+    let exports = Arc::new(Exports::new(
+        &config.export,
+        latchmail_export::Parts {
+            directory: directory.clone(),
+            jobs: Arc::clone(&jobs),
+            mail: Arc::clone(&mail),
+            filters: Arc::clone(&filters),
+            rights: jobs::access(ServiceUse::Index, &directory, &auth, &clock),
+            journal: None,
+            tracer: tracer.clone(),
+        },
+    ));
     let services = Services {
         mail: Arc::clone(&mail),
         outbox: Arc::clone(&outbox),
@@ -393,6 +406,7 @@ async fn build(
         journal,
         snoozer,
         webhooks,
+        exports,
         handlers,
         jobs,
         removals,
@@ -569,6 +583,7 @@ impl Running {
             task.abort();
         }
         self.app.webhooks.stop();
+        self.app.exports.stop();
         self.app.handlers.stop();
         futures_util::future::join_all(self.jobs.map(Runner::stop)).await;
         self.app.auth.finished().await;

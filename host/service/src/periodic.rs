@@ -33,6 +33,9 @@ pub(super) async fn clean_up(app: Arc<App>) {
             Ok(ended) => app.mail.connections.end_sessions(&ended).await,
             Err(error) => tracing::error!(%error, "failed to delete expired data"),
         }
+        if let Err(error) = app.exports.clean_up().await {
+            tracing::error!(%error, "failed to delete the files of old exports");
+        }
         app.dkim.clear_cache();
         if let Err(error) = app.dkim.sync_milter().await {
             tracing::error!(%error, "failed to sync milter keys");

@@ -445,6 +445,11 @@ codes! {
     ALREADY_A_MEMBER = "already_a_member", [409], ["The account is already a member"];
     TOO_MANY_MEMBERS = "too_many_members", [409], ["The plan's limit of guests is reached"];
 
+    // Exports
+    EXPORT_NOT_FOUND = "export_not_found", [404], ["Export not found"];
+    EXPORT_IN_PROGRESS = "export_in_progress", [409], ["An export is already in progress"];
+    EXPORT_NOT_READY = "export_not_ready", [409], ["The archive is not ready", "The export failed"];
+
     // Webhooks
     WEBHOOK_NOT_FOUND = "webhook_not_found", [404], ["Webhook not found"];
     WEBHOOK_DELIVERY_NOT_FOUND = "webhook_delivery_not_found", [404], ["Delivery not found"];

@@ -174,6 +174,8 @@ kinds! {
     OperatorTokenCreated = "operator_token_created",
     /// The operator deleted an operator token.
     OperatorTokenDeleted = "operator_token_deleted",
+    /// The owner of a mailbox requested an archive with all data of the account.
+    ExportRequested = "export_requested",
     /// The operator restored the database from a backup.
     BackupRestored = "backup_restored",
     /// A version of a module was installed and activated.

@@ -26,7 +26,7 @@ pub(super) const CHANGES: [&str; 21] = [
 ];
 
 /// Further routes that need a web session.
-pub(super) const SESSION_ROUTES: [&str; 22] = [
+pub(super) const SESSION_ROUTES: [&str; 25] = [
     "GET /api/v1/profile/sessions",
     "DELETE /api/v1/profile/sessions/{id}",
     "PATCH /api/v1/teams/{id}/grants/{grantId}",
@@ -49,6 +49,9 @@ pub(super) const SESSION_ROUTES: [&str; 22] = [
     "PUT /api/v1/profile/modules/{name}",
     "DELETE /api/v1/profile",
     "GET /api/v1/profile/events",
+    "POST /api/v1/profile/export",
+    "GET /api/v1/profile/export/{id}",
+    "GET /api/v1/profile/export/{id}/archive",
 ];
 
 /// The routes of webhooks.

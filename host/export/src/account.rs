@@ -1,0 +1,73 @@
+//! The JSON files about the account: `account.json`, `aliases.json`, `rules.json` and
+//! `journal.json`.
+
+use latchmail_core::clock::Timestamp;
+use latchmail_directory::Directory;
+use latchmail_mailbox::Access;
+use latchmail_mailbox::filters::{self, Filters};
+use serde_json::{Value, json};
+
+use crate::error::Error;
+
+/// The names of the files, which follow the manifest in an archive.
+pub(crate) const FILES: [&str; 4] = ["account.json", "aliases.json", "rules.json", "journal.json"];
+
+/// Returns the address of the account, and the content of its JSON files without the journal.
+/// Returns `None` if the account does not exist or is disabled.
+pub(crate) async fn read(
+    directory: &Directory,
+    filters: &Filters,
+    access: &Access,
+) -> Result<Option<(String, [Value; 3])>, Error> {
+    let id = &*access.account;
+    let Some(account) = directory.accounts.active(id).await? else {
+        return Ok(None);
+    };
+    let profile = directory.accounts.profile(id).await?;
+    let of_profile = |field: fn(&latchmail_directory::accounts::profiles::Profile) -> &str| {
+        profile.as_ref().map(field)
+    };
+    let plan = directory.accounts.plan(id).await?;
+    let created_at = profile.as_ref().map(|profile| profile.created_at);
+    let data = json!({
+        "id": account.id,
+        "address": account.address,
+        "firstName": of_profile(|profile| &profile.first_name),
+        "lastName": of_profile(|profile| &profile.last_name),
+        "dob": of_profile(|profile| &profile.dob),
+        "createdAt": created_at.map(Timestamp::from_millis),
+        "plan": plan,
+    });
+    let aliases = directory.aliases.list(id).await?;
+    let aliases: Vec<Value> = aliases
+        .into_iter()
+        .map(|alias| {
+            json!({
+                "id": alias.id(),
+                "address": alias.address,
+                "active": alias.active,
+                "note": alias.note,
+                "createdAt": alias.created_at,
+                "modifiedAt": alias.modified_at,
+                "expiresAt": alias.expires_at,
+                "lastReceivedAt": alias.last_received_at,
+                "received": alias.received,
+            })
+        })
+        .collect();
+    let rules = match filters.get(access).await {
+        Ok(state) => json!({
+            "active": state.active,
+            "vacation": state.vacation,
+            "rules": state.rules,
+        }),
+        // The mail server has no rules.
+        Err(filters::Error::Unsupported) => Value::Null,
+        Err(filters::Error::Mailbox(error)) => return Err(error.into()),
+        Err(error) => return Err(latchmail_mailbox::Error::Internal(error.to_string()).into()),
+    };
+    Ok(Some((
+        account.address.clone(),
+        [data, json!({ "aliases": aliases }), rules],
+    )))
+}
