@@ -47,6 +47,7 @@ pub mod audience;
 mod by_access_token;
 mod by_external_token;
 mod closing;
+pub mod command_line;
 mod external;
 pub mod grants;
 mod header;

@@ -388,6 +388,19 @@ impl Caller {
         )
     }
 
+    /// Removes the scope `mail:send` if the credential is an OAuth token and the operator does not
+    /// allow agents to send mail. The client for the command line can have the scope anyway, and
+    /// another program could use its token at the agent endpoint.
+    #[must_use]
+    pub fn at_agent_endpoint(mut self, agents_send: bool) -> Self {
+        if let Credential::OAuth { scopes, .. } = &mut self.credential
+            && !agents_send
+        {
+            scopes.retain(|scope| *scope != Scope::MailSend);
+        }
+        self
+    }
+
     /// Returns `true` if the caller's credential has `scope`. A session has every scope.
     #[must_use]
     pub fn holds(&self, scope: Scope) -> bool {

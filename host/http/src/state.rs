@@ -194,6 +194,8 @@ pub struct HttpState<S> {
     /// The value of the header `Strict-Transport-Security` of all responses. `None` if the service
     /// itself does not use TLS.
     pub(crate) hsts: Option<HeaderValue>,
+    /// Whether agents are allowed to send mail (`mcp.send_tool`).
+    pub(crate) agents_send: bool,
     /// The `WWW-Authenticate` header of the agent endpoint for a request without a token.
     pub(crate) agent_challenge: HeaderValue,
     /// The `WWW-Authenticate` header of the agent endpoint for a request with an invalid token.
@@ -223,6 +225,7 @@ impl<S> HttpState<S> {
             cors: Cors::parse(&config.cors_origins)?,
             base_url: config.base_url(),
             hsts: config.serves_tls().then_some(HSTS),
+            agents_send: config.mcp.send_tool,
             agent_challenge: challenge("")?,
             agent_invalid_token: challenge(", error=\"invalid_token\"")?,
         })

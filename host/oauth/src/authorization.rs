@@ -98,7 +98,7 @@ impl OAuth {
                 state: state.map(ToOwned::to_owned),
                 challenge: challenge.to_owned(),
                 resource: self.resource(parameters)?,
-                scope: self.granted_scope(parameters)?,
+                scope: self.granted_scope(&client.id, parameters)?,
             })
         });
         authorization.map_err(|refusal| {

@@ -6,6 +6,7 @@
 
 use std::net::IpAddr;
 
+use latchmail_accounts::auth::command_line;
 use latchmail_accounts::auth::oauth_tokens::{IssuedToken, Use};
 use latchmail_core::error::Failure;
 use latchmail_core::secrets::{self, sha256_hex};
@@ -19,7 +20,9 @@ use utoipa::ToSchema;
 use super::error::{Error, Refusal};
 use super::metadata::{client_name, grant_types, invalid_metadata, redirect_uris};
 use super::parameters::Parameters;
-use super::{BY_CODE, BY_DEVICE_CODE, GRANT_TYPES, GrantType, OAuth, document, redirect};
+use super::{
+    BY_CODE, BY_DEVICE_CODE, BY_REFRESH_TOKEN, GRANT_TYPES, GrantType, OAuth, document, redirect,
+};
 
 /// The error text for a client that must not use the device grant because `oauth.device_grant` is
 /// `false`.
@@ -160,6 +163,9 @@ impl OAuth {
         if document::is_url(id) {
             return Ok(self.documents.client(id).await);
         }
+        if id == command_line::CLIENT {
+            return Ok(Ok(command_line_client()));
+        }
         let found = self.directory.oauth.client(id).await?;
         Ok(found.ok_or_else(|| Refusal::client("Unknown client; register it again")))
     }
@@ -195,6 +201,20 @@ impl OAuth {
             self.authenticated(credentials).await?;
         }
         Ok(id)
+    }
+}
+
+/// Returns the client of `latchmail mail`. It is not in the directory, and can use the device grant
+/// only.
+fn command_line_client() -> Client {
+    Client {
+        id: command_line::CLIENT.to_owned(),
+        name: "Latchmail command line".to_owned(),
+        redirect_uris: Vec::new(),
+        grant_types: [BY_DEVICE_CODE, BY_REFRESH_TOKEN]
+            .map(str::to_owned)
+            .to_vec(),
+        secret_hash: None,
     }
 }
 

@@ -69,7 +69,7 @@ impl OAuth {
             return Err(Refusal::new("unauthorized_client", NO_DEVICES).into());
         }
         let resource = self.resource(parameters)?;
-        let scope = self.granted_scope(parameters)?;
+        let scope = self.granted_scope(&client.id, parameters)?;
         let device = IssuedToken::generate(Use::Device)?;
         let user_code = user_code()?;
         let stored = NewDevice {

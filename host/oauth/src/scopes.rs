@@ -33,17 +33,26 @@ pub(crate) fn refused(why: &'static str) -> Refusal {
 
 impl OAuth {
     /// Returns the scopes that a client gets, in the form of [`stored_scopes`]. Without a parameter
-    /// `scope`, the client gets all scopes that OAuth tokens can have. Otherwise, the client gets
-    /// each requested scope that OAuth tokens can have.
+    /// `scope`, the client gets all scopes that OAuth tokens of every client can have. Otherwise,
+    /// the client gets each requested scope that its OAuth tokens can have.
     ///
     /// # Errors
     /// Returns the errors of [`requested`] under the same conditions. Returns `invalid_scope` if
     /// OAuth tokens can have none of the requested scopes.
-    pub(crate) fn granted_scope(&self, parameters: &Parameters) -> Result<String, Refusal> {
-        let mut scopes = self.auth.oauth_tokens.oauth_scopes();
-        if let Some(requested) = requested(parameters)? {
-            scopes.retain(|scope| requested.contains(scope));
-        }
+    pub(crate) fn granted_scope(
+        &self,
+        client_id: &str,
+        parameters: &Parameters,
+    ) -> Result<String, Refusal> {
+        let tokens = &self.auth.oauth_tokens;
+        let scopes = match requested(parameters)? {
+            Some(requested) => {
+                let mut scopes = tokens.client_scopes(client_id);
+                scopes.retain(|scope| requested.contains(scope));
+                scopes
+            }
+            None => tokens.oauth_scopes(),
+        };
         if scopes.is_empty() {
             return Err(refused(
                 "scope contains no scope that an application can be granted",

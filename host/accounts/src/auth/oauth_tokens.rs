@@ -280,16 +280,17 @@ impl OAuthTokens {
             credential: Credential::OAuth {
                 id: grant.id,
                 audience,
-                scopes: self.effective_scopes(&grant.scope),
+                scopes: self.effective_scopes(&grant.client_id, &grant.scope),
             },
             shared: None,
         })
     }
 
-    /// Returns the scopes in `list` that OAuth tokens can currently have. The list is from the
-    /// directory. `mail:send` is omitted if the operator has disabled `mail:send` since the grant.
-    pub(super) fn effective_scopes(&self, list: &str) -> Vec<Scope> {
-        let mut scopes = self.oauth_scopes();
+    /// Returns the scopes in `list` that the OAuth tokens of a client can currently have. The list
+    /// is from the directory. `mail:send` is omitted if the operator has disabled `mail:send` since
+    /// the grant.
+    pub(super) fn effective_scopes(&self, client_id: &str, list: &str) -> Vec<Scope> {
+        let mut scopes = self.client_scopes(client_id);
         let granted = read_stored_scopes(list);
         scopes.retain(|scope| granted.contains(scope));
         scopes
@@ -468,7 +469,7 @@ impl OAuthTokens {
         }
         let grant = found.grant;
         let granted = read_stored_scopes(&grant.scope);
-        let grantable = self.oauth_scopes();
+        let grantable = self.client_scopes(&grant.client_id);
         let is_excessive = |scope| grantable.contains(scope) && !granted.contains(scope);
         if scopes.is_some_and(|scopes| scopes.iter().any(is_excessive)) {
             return Ok(Err(ExcessiveScope));
@@ -477,7 +478,10 @@ impl OAuthTokens {
             let granted = scopes.iter().filter(|scope| granted.contains(scope));
             stored_scopes(&granted.copied().collect::<Vec<_>>())
         });
-        let effective_scopes = self.effective_scopes(narrowed.as_deref().unwrap_or(&grant.scope));
+        let effective_scopes = self.effective_scopes(
+            &grant.client_id,
+            narrowed.as_deref().unwrap_or(&grant.scope),
+        );
         if scopes.is_some() && effective_scopes.is_empty() {
             return Ok(Err(ExcessiveScope));
         }
@@ -524,7 +528,7 @@ impl OAuthTokens {
         let now = self.clock.now();
         let id = secrets::id()?;
         let password = AppPassword::generate()?;
-        let effective_scopes = self.effective_scopes(request.scope);
+        let effective_scopes = self.effective_scopes(request.client_id, request.scope);
         let (tokens, issued) = new_tokens(&id, password.secret(), &effective_scopes, now)?;
         // Several clients can have the same name, so the label also contains the client's id.
         let label = match request.client_name {

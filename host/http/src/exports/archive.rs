@@ -25,7 +25,7 @@ const PIECE: usize = 64 * 1024;
 
 /// The archive, for the API description.
 #[derive(utoipa::ToSchema)]
-#[schema(value_type = String, format = "binary")]
+#[schema(value_type = String, format = Binary)]
 #[expect(dead_code, reason = "used only for the API description")]
 struct ArchiveBytes(Vec<u8>);
 

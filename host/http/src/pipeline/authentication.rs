@@ -115,7 +115,7 @@ async fn authorize<S: State>(
     caller: Caller,
 ) -> Result<Caller, Rejection> {
     let caller = match route.access {
-        Access::OAuth => caller,
+        Access::OAuth => caller.at_agent_endpoint(state.http().agents_send),
         _ => caller.outside_agent_endpoint(),
     };
     access::authorize(route.access, &caller)?;
