@@ -1,5 +1,5 @@
-//! The exports of accounts. The rows contain the state and the progress of exports; the archives are
-//! files.
+//! The exports of accounts. The rows contain the state and the progress of exports; the archives
+//! are files.
 //!
 //! An account has at most one export: a new export replaces an ended one. Only the host that has
 //! leased the job of an export can change the row.

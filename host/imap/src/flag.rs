@@ -9,6 +9,9 @@ pub struct Flag(String);
 /// immediately.
 const SYSTEM: [&str; 4] = ["\\Seen", "\\Answered", "\\Flagged", "\\Draft"];
 
+/// The flag of messages that the next EXPUNGE removes.
+const DELETED: &str = "\\Deleted";
+
 /// Maximum length of a keyword, in bytes.
 const MAX_KEYWORD: usize = 100;
 
@@ -23,6 +26,16 @@ impl Flag {
         }
         let atom = !name.is_empty() && name.len() <= MAX_KEYWORD && name.bytes().all(is_atom);
         atom.then(|| Self(name.to_owned()))
+    }
+
+    /// Works like [`Flag::named`], and also accepts `\Deleted`. For messages that are stored again
+    /// with all their flags.
+    #[must_use]
+    pub fn restored(name: &str) -> Option<Self> {
+        if name.eq_ignore_ascii_case(DELETED) {
+            return Some(Self(DELETED.to_owned()));
+        }
+        Self::named(name)
     }
 
     /// Returns the flag's name in IMAP.

@@ -66,7 +66,7 @@ pub use fetch::Fetched;
 pub use page::PageTop;
 pub use probe::Probe;
 pub use read::{MessageRef, beginning, beginning_in_open_folder, header_fields};
-pub use search::{SearchKey, identity_of_stored, undeleted};
+pub use search::{SearchKey, identity_of_stored, uids_between, undeleted};
 pub use selected::{Opened, Writable};
 pub use session::{SelectedFolder, Session};
 pub use stream::{end_stream, next_piece};

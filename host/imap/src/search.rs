@@ -180,24 +180,6 @@ impl Session {
         Ok(found)
     }
 
-    /// Returns the UIDs of the folder `path` from `from` to `to`, in ascending order. Returns `None`
-    /// if the folder does not exist. Needs one round trip.
-    ///
-    /// # Errors
-    /// Returns an [`Error`] if the command fails.
-    pub async fn uids_between(
-        &mut self,
-        path: &str,
-        (from, to): (u32, u32),
-    ) -> Result<Option<(Opened, Vec<Uid>)>, Error> {
-        let command = format!("UID SEARCH UID {from}:{to}");
-        let mut found = search_in(self, path, &command).await?;
-        if let Some((_, uids)) = &mut found {
-            uids.sort_unstable();
-        }
-        Ok(found)
-    }
-
     /// Returns `true` if the server assigns ids to messages (EMAILID or X-GUID). In that case,
     /// [`Session::identities_at`] reads no header fields.
     #[must_use]
@@ -291,6 +273,24 @@ pub async fn undeleted(
     path: &str,
 ) -> Result<Option<(Opened, Vec<Uid>)>, Error> {
     let mut found = search_in(session, path, "UID SEARCH UNDELETED").await?;
+    if let Some((_, uids)) = &mut found {
+        uids.sort_unstable();
+    }
+    Ok(found)
+}
+
+/// Returns the UIDs of the messages in the folder `path` from `from` to `to`, in ascending order.
+/// Returns `None` if the folder does not exist. Needs one round trip.
+///
+/// # Errors
+/// Returns an [`Error`] if the command fails.
+pub async fn uids_between(
+    session: &mut Session,
+    path: &str,
+    (from, to): (u32, u32),
+) -> Result<Option<(Opened, Vec<Uid>)>, Error> {
+    let command = format!("UID SEARCH UID {from}:{to}");
+    let mut found = search_in(session, path, &command).await?;
     if let Some((_, uids)) = &mut found {
         uids.sort_unstable();
     }

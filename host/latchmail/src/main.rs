@@ -15,7 +15,7 @@ use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 use latchmail_cli::{
     account, alias, attach, audit, backup, client, doctor, domain, grant, health, key, listen,
-    module, operator_token, restore,
+    mail, mailbox, module, operator_token, restore,
 };
 use latchmail_core::clock::Clock;
 use latchmail_core::config::{self, Config, EmbeddedModule};
@@ -137,6 +137,20 @@ enum Command {
         #[command(subcommand)]
         command: module::Command,
     },
+    /// Import messages into mailboxes.
+    Mailbox {
+        #[command(flatten)]
+        service: latchmail_cli::ServiceArgs,
+        #[command(subcommand)]
+        command: mailbox::Command,
+    },
+    /// Read and send mail of your own account, with the API of a service.
+    Mail {
+        #[command(flatten)]
+        args: mail::MailArgs,
+        #[command(subcommand)]
+        command: mail::Command,
+    },
     /// Check the configuration, the files, the mail servers, the DNS records and the system.
     /// Changes nothing.
     ///
@@ -217,7 +231,8 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             print_error(&format!("{error:#}"));
-            ExitCode::FAILURE
+            let status = error.downcast_ref::<latchmail_cli::Status>();
+            status.map_or(ExitCode::FAILURE, |error| ExitCode::from(error.status))
         }
     }
 }
@@ -281,6 +296,8 @@ fn run(command: Command) -> anyhow::Result<()> {
             }
             Command::Key { service, command } => key::run(&service, command).await,
             Command::Module { service, command } => module::run(&service, command, EMBEDDED).await,
+            Command::Mailbox { service, command } => mailbox::run(&service, command).await,
+            Command::Mail { args, command } => Box::pin(mail::run(args, command)).await,
             Command::Doctor { service, json } => doctor::run(&service, json).await,
             Command::Backup { service, args } => backup::run(&service, &args).await,
             Command::Restore { service, args } => restore::run(&service, &args).await,

@@ -52,8 +52,8 @@ pub(super) fn access(
     })
 }
 
-/// Starts the runners of jobs: one for events to other servers, one for calls of modules and one for
-/// exports, which can all be slow, and one for all other jobs.
+/// Starts the runners of jobs: one for events to other servers, one for calls of modules and one
+/// for exports, which can all be slow, and one for all other jobs.
 pub(super) fn start(app: &Arc<App>) -> [Runner; 4] {
     let access = access(ServiceUse::Outbox, &app.directory, &app.auth, &app.clock);
     let has_milter = app.config.results_filter() == Filter::Latchmail

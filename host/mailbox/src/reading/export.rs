@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use bytes::Bytes;
 use latchmail_core::clock::Timestamp;
 use latchmail_core::message_number::{MessageNumber, Uid};
-use latchmail_imap::{MessageRef, Opened};
+use latchmail_imap::{MessageRef, Opened, uids_between};
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 
 use super::Reader;
@@ -169,7 +169,7 @@ impl Reader {
         loop {
             let to = from.saturating_add(window - 1);
             let range = (from, to);
-            let found = retry_read!(lease, session => session.uids_between(path, range));
+            let found = retry_read!(lease, session => uids_between(session, path, range));
             let Some((opened, mut uids)) = found else {
                 return Ok(None);
             };
