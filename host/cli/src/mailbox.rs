@@ -1,5 +1,5 @@
-//! `latchmail mailbox import`: stores the messages of an archive, an mbox file or a Maildir folder in
-//! a mailbox. The command logs in at the mail server with a credential of the service, and needs no
+//! `latchmail mailbox import`: stores the messages of an archive, an mbox file or a Maildir folder
+//! in a mailbox. The command logs in at the mail server with a credential of the service, and needs no
 //! running service: a running service notices the messages as those of any other mail client.
 //!
 //! A message that the folder already contains is skipped, so an interrupted import can be repeated.
@@ -40,8 +40,8 @@ const PROGRESS: Duration = Duration::from_secs(1);
 pub enum Command {
     /// Import the messages of an archive of an export, of an mbox file, or of a Maildir folder.
     ///
-    /// Flags and dates are kept. Messages that a folder already contains are skipped, so the command
-    /// can be repeated. The exit status is 3 if some messages could not be imported, and 1 if the
+    /// Flags and dates are kept. Messages that a folder already contains are skipped, so the
+    /// command can be repeated. The exit status is 3 if some messages could not be imported, and 1 if the
     /// import stopped.
     Import(Import),
 }

@@ -95,12 +95,13 @@ use crate::error::StartError;
 
 /// Environment variables that have the prefix of configuration keys but set no key. The command
 /// line reads these variables.
-const NOT_CONFIGURATION: [&str; 6] = [
+const NOT_CONFIGURATION: [&str; 7] = [
     "LATCHMAIL_CONFIG",
     "LATCHMAIL_STATE",
     "LATCHMAIL_MODULES",
     "LATCHMAIL_EMBED_MODULES",
     "LATCHMAIL_TOKEN",
+    "LATCHMAIL_URL",
     "LATCHMAIL_WEBHOOK_SECRET",
 ];
 
