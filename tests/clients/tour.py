@@ -121,6 +121,8 @@ me = client(sign_in(data["address"]).access_token)
 call("health", stranger)
 for page in ["show_start", "show_description", "get_description_script"]:
     detailed(page, stranger)
+detailed("get_document", stranger, page="http-api.md")
+detailed("get_overview", stranger)
 call("readiness", stranger)
 call("openapi", stranger)
 
@@ -371,6 +373,14 @@ call("delete_alias", me, id=alias.id)
 
 # Credentials.
 call("update_profile", me, body=models.ProfileRequest(first_name="Augusta"))
+exported = call("start_export", me, 202)
+for _ in range(60):
+    if exported.status == "ready":
+        break
+    time.sleep(0.5)
+    exported = call("get_export", me, id=exported.id)
+archive = detailed("get_export_archive", me, id=exported.id)
+assert len(archive.content) == exported.size
 call("get_profile", me)
 token = call("create_token", me, 201, body=models.TokenRequest(label="a tour", scopes=[models.TokenScope.MAILREAD], expires_in_days=1))
 reader = client(token.token)

@@ -80,6 +80,8 @@ await ok(stranger.GET('/api/health'));
 await ok(stranger.GET('/', { parseAs: 'text' }));
 await ok(stranger.GET('/docs', { parseAs: 'text' }));
 await ok(stranger.GET('/docs/redoc.js', { parseAs: 'text' }));
+await ok(stranger.GET('/docs/{page}', { params: { path: { page: 'http-api.md' } }, parseAs: 'text' }));
+await ok(stranger.GET('/llms.txt', { parseAs: 'text' }));
 await ok(stranger.GET('/api/readiness'));
 const scopes: Record<string, string> = (await ok(stranger.GET('/api/openapi.json')))['x-api-token-scopes'];
 if (!scopes['mail:read']) throw new Error('no scopes');
@@ -382,6 +384,14 @@ await ok(me.DELETE('/api/v1/aliases/{id}', { params: { path: { id } } }));
 // Credentials.
 await ok(me.PATCH('/api/v1/profile', { body: { first_name: 'Augusta' } }));
 await ok(me.GET('/api/v1/profile'));
+let exported = await ok(me.POST('/api/v1/profile/export'));
+const ofExport = { params: { path: { id: exported.id } } };
+for (let left = 60; left > 0 && exported.status !== 'ready'; left -= 1) {
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    exported = await ok(me.GET('/api/v1/profile/export/{id}', ofExport));
+}
+const archive = await ok(me.GET('/api/v1/profile/export/{id}/archive', { ...ofExport, parseAs: 'arrayBuffer' }));
+equal(archive.byteLength, exported.size);
 const token = await ok(me.POST('/api/v1/tokens', { body: { label: 'a tour', scopes: ['mail:read'], expiresInDays: 1 } }));
 const reader = clientOf(token.token);
 await ok(reader.GET('/api/v1/mail/folders'));

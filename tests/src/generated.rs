@@ -63,9 +63,9 @@ impl GeneratedClient {
     pub async fn python(&self) {
         self.copy("tour.py");
         // Formatting the generated code would take longer than everything else.
-        // The generator knows no media types of messages.
+        // The generator knows no media types of messages and archives.
         let config = "post_hooks: []\n\
-                      content_type_overrides: {message/rfc822: application/octet-stream}\n";
+                      content_type_overrides: {message/rfc822: application/octet-stream, application/zip: application/octet-stream}\n";
         self.write("config.yaml", config);
         let bin = self.tools.join("python/bin");
         let arguments = "generate --path openapi.json --meta none --output-path generated --config config.yaml --fail-on-warning";

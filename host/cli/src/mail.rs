@@ -1,5 +1,6 @@
 //! `latchmail mail …`: commands for users, which read and send the mail of their own account. The
-//! commands are clients of the API: they need a URL, and neither the configuration nor the database.
+//! commands are clients of the API: they need a URL, and neither the configuration nor the
+//! database.
 //!
 //! A user signs in once, with the device grant (RFC 8628). The tokens are in the keyring of the
 //! system or in a file ([`store`]). A program can set an API token in `LATCHMAIL_TOKEN` instead.

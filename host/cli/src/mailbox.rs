@@ -1,6 +1,6 @@
 //! `latchmail mailbox import`: stores the messages of an archive, an mbox file or a Maildir folder
-//! in a mailbox. The command logs in at the mail server with a credential of the service, and needs no
-//! running service: a running service notices the messages as those of any other mail client.
+//! in a mailbox. The command logs in at the mail server with a credential of the service, and needs
+//! no running service: a running service notices the messages as those of any other mail client.
 //!
 //! A message that the folder already contains is skipped, so an interrupted import can be repeated.
 
@@ -41,8 +41,8 @@ pub enum Command {
     /// Import the messages of an archive of an export, of an mbox file, or of a Maildir folder.
     ///
     /// Flags and dates are kept. Messages that a folder already contains are skipped, so the
-    /// command can be repeated. The exit status is 3 if some messages could not be imported, and 1 if the
-    /// import stopped.
+    /// command can be repeated. The exit status is 3 if some messages could not be imported, and 1
+    /// if the import stopped.
     Import(Import),
 }
 

@@ -6,6 +6,8 @@
 //! they cannot read cookies or responses of the service, and cannot send forms. They also cannot
 //! fetch the API description, so the page contains the description.
 
+pub(crate) mod markdown;
+
 use std::future::ready;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -112,6 +114,8 @@ fn show_start(app: &App) -> Result<Response, Rejection> {
             dd { a href="/api/openapi.json" { (base) "/api/openapi.json" } }
             dt { "Endpoint for agents (MCP)" }
             dd { (base) "/mcp" }
+            dt { "Documentation in Markdown" }
+            dd { a href="/docs/README.md" { (base) "/docs/README.md" } }
         }
     };
     page_without_form(app, StatusCode::OK, "An API for your mailbox", body)

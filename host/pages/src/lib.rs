@@ -5,7 +5,7 @@
 //! | | |
 //! |---|---|
 //! | `layout` | the head of all pages, their headers, redirects |
-//! | `documentation` | the start page, and the API description in a viewer |
+//! | `documentation` | the start page, the API description in a viewer, the pages in Markdown |
 //! | [`sign_in`] | sign-in and consent for clients and devices, with the listener `oauth.listen` |
 //! | [`operator`] | the operator's page, with the listener `admin.listen` |
 //! | `account` | the page on which owners see and change their accounts |
@@ -38,7 +38,11 @@ pub const PAGES: Pages = Pages {
 };
 
 fn route_groups(config: &Config) -> Result<Vec<RouteGroup<App>>, StartError> {
-    let mut groups = vec![documentation::route_group()?, account::route_group()];
+    let mut groups = vec![
+        documentation::route_group()?,
+        documentation::markdown::route_group()?,
+        account::route_group(),
+    ];
     if oauth::is_on_main_listener(config) {
         groups.push(sign_in::route_group()?);
     }

@@ -4,7 +4,9 @@
 //! The host's tests of `directory` test each statement behind these routes on both databases. So
 //! these tests run on SQLite only; `./just test-all` runs them on PostgreSQL too.
 
+mod command_line;
 mod credentials;
+mod export;
 mod forms_of_credentials;
 mod grants;
 mod holds;

@@ -1,5 +1,5 @@
-//! `latchmail mail alias`. OAuth tokens can create aliases only at the agent endpoint, so a user who
-//! has signed in creates an alias with the tool `create_alias`.
+//! `latchmail mail alias`. OAuth tokens can create aliases only at the agent endpoint, so a user
+//! who has signed in creates an alias with the tool `create_alias`.
 
 use anyhow::{Context as _, anyhow};
 use clap::Subcommand;
@@ -59,11 +59,7 @@ async fn create(
         arguments.insert("name".into(), name.into());
     }
     let created = if api.uses_grant() {
-        let call = json!({
-            "jsonrpc": "2.0", "id": 1, "method": "tools/call",
-            "params": { "name": "create_alias", "arguments": arguments },
-        });
-        tool_result(&api.json(Call::post("/mcp", call)).await?)?
+        call_tool(api, "create_alias", arguments).await?
     } else {
         let call = Call::post("/api/v1/aliases", Value::Object(arguments));
         api.json(call).await?
@@ -72,6 +68,27 @@ async fn create(
         return print_line(&created.to_string());
     }
     print_line(&text(&created["alias"]))
+}
+
+/// Returns the address of the account. The credential must be an OAuth token.
+pub(super) async fn address(api: &mut Api) -> anyhow::Result<String> {
+    let listed = call_tool(api, "list_aliases", Map::new()).await?;
+    let address = listed["mailbox"].as_str().map(str::to_owned);
+    address.context("the service did not return the address of the account")
+}
+
+/// Calls a tool of the agent endpoint.
+async fn call_tool(
+    api: &mut Api,
+    name: &str,
+    arguments: Map<String, Value>,
+) -> anyhow::Result<Value> {
+    let call = json!({
+        "jsonrpc": "2.0", "id": 1, "method": "tools/call",
+        "params": { "name": name, "arguments": arguments },
+    });
+    let response = api.json(Call::post("/mcp", call)).await?;
+    tool_result(&response)
 }
 
 /// Returns the structured result of a tool.

@@ -1,6 +1,6 @@
 //! The client of the API: requests with the user's credential, errors with exit statuses, and
-//! repetitions. The tokens of a grant are refreshed under a lock, because a refresh token can be used
-//! only once.
+//! repetitions. The tokens of a grant are refreshed under a lock, because a refresh token can be
+//! used only once.
 
 use std::fmt::Write as _;
 use std::sync::Arc;

@@ -25,7 +25,7 @@ pub struct Login {
     /// Request no rights to send or change mail, and to create aliases.
     #[arg(long)]
     read_only: bool,
-    /// Address from which `send` sends [default: none, so that `send` needs `--from`].
+    /// Address from which `send` sends [default: the address of the account].
     #[arg(long, value_name = "ADDRESS")]
     address: Option<String>,
 }

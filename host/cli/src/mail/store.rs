@@ -206,8 +206,8 @@ fn remove(path: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// Runs `secret-tool`, which reads a secret from standard input. Returns its output, or `None` if it
-/// fails.
+/// Runs `secret-tool`, which reads a secret from standard input. Returns its output, or `None` if
+/// it fails.
 async fn secret_tool(arguments: &[&str], input: &str) -> anyhow::Result<Option<String>> {
     let mut command = Command::new(SECRET_TOOL);
     command

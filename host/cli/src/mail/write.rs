@@ -11,7 +11,7 @@ use latchmail_terminal::output::print_line;
 use serde_json::{Map, Value, json};
 
 use super::api::{Api, Call};
-use super::text;
+use super::{alias, text};
 use crate::exit::Status;
 
 /// The exit status for missing arguments.
@@ -35,7 +35,7 @@ pub struct Send {
     #[arg(long, default_value = "")]
     subject: String,
     /// Sender: the address of the account or an alias [default: the address of `login`, or of the
-    /// profile].
+    /// account].
     #[arg(long, value_name = "ADDRESS")]
     from: Option<String>,
     #[command(flatten)]
@@ -162,14 +162,16 @@ async fn default_sender(api: &mut Api) -> anyhow::Result<String> {
     {
         return Ok(address);
     }
+    if api.uses_grant() {
+        return alias::address(api).await;
+    }
     // Only some API tokens can read the profile.
-    if !api.uses_grant()
-        && let Ok(profile) = api.json(Call::get("/api/v1/profile", Vec::new())).await
+    if let Ok(profile) = api.json(Call::get("/api/v1/profile", Vec::new())).await
         && let Some(address) = profile["email"].as_str()
     {
         return Ok(address.to_owned());
     }
-    let text = "--from is missing; `latchmail mail login --address ADDRESS` sets the default";
+    let text = "--from is missing: the token cannot read the address of the account";
     Err(Status::new(MISUSE, text).into())
 }
 

@@ -31,7 +31,7 @@ const ALWAYS: [(&str, &[&str]); 11] = [
 
 /// Operations whose requests the pipeline does not count: these have no limit, and pages count
 /// themselves.
-const UNCOUNTED: [&str; 12] = [
+const UNCOUNTED: [&str; 14] = [
     "GET /",
     "GET /.well-known/oauth-authorization-server",
     "GET /.well-known/oauth-protected-resource",
@@ -41,6 +41,8 @@ const UNCOUNTED: [&str; 12] = [
     "GET /device",
     "GET /docs",
     "GET /docs/redoc.js",
+    "GET /docs/{page}",
+    "GET /llms.txt",
     "GET /login",
     "POST /device",
     "POST /login",

@@ -88,6 +88,7 @@ async fn response_to(service: &Service, route: &str, credential: Option<&str>) -
         .replace("{index}", "0")
         .replace("{domain}", "none.example")
         .replace("{name}", "mail")
+        .replace("{page}", "README.md")
         .replace("{id}", "none")
         .replace("{userId}", "none")
         .replace("{grantId}", "none")

@@ -18,6 +18,8 @@ pub(super) fn expected_access() -> BTreeMap<&'static str, Access> {
         ("GET /", Access::Public),
         ("GET /docs", Access::Public),
         ("GET /docs/redoc.js", Access::Public),
+        ("GET /docs/{page}", Access::Public),
+        ("GET /llms.txt", Access::Public),
         ("GET /api/health", Access::Public),
         ("GET /api/readiness", Access::Public),
         ("GET /api/openapi.json", Access::Public),
