@@ -13,6 +13,8 @@ use crate::sdk::tools_folder;
 
 /// The folder of the scripts that call all operations.
 const TOURS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/clients");
+/// The client packages.
+const PACKAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../clients");
 /// A program in the documentation whose types are checked too. Other tests run it.
 const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/examples/follow.ts");
 
@@ -73,6 +75,55 @@ impl GeneratedClient {
         self.run(&bin.join("openapi-python-client"), &arguments)
             .await;
         self.run(&bin.join("python"), &["tour.py"]).await;
+    }
+
+    /// Fails if the generated code of the packages in `clients` is not current. With the variable
+    /// `INSTA_UPDATE=always`, writes the code instead.
+    pub async fn check_packages(&self) {
+        let generator = Path::new(PACKAGES).join("generate");
+        let updates = std::env::var("INSTA_UPDATE").is_ok_and(|value| value == "always");
+        let mut arguments = vec![path(&generator)];
+        arguments.extend((!updates).then_some("--check"));
+        arguments.push("openapi.json");
+        self.run(&self.tools.join("python/bin/python"), &arguments)
+            .await;
+    }
+
+    /// Compiles and packs the package for TypeScript, checks the types of its script, and runs the
+    /// script with the packed files.
+    pub async fn typescript_package(&self) {
+        let modules = self.tools.join("node_modules");
+        std::os::unix::fs::symlink(&modules, self.path("node_modules")).unwrap();
+        self.copy("package.ts");
+        let source = Path::new(PACKAGES).join("typescript");
+        self.run(Path::new("cp"), &["-r", path(&source), "typescript"])
+            .await;
+        let bin = tools_folder().join("guests/bin");
+        let (node, npm) = (bin.join("node"), bin.join("npm"));
+        let compiler = modules.join("typescript/bin/tsc");
+        self.run(&node, &[path(&compiler), "--project", "typescript"])
+            .await;
+        let pack = ["pack", "--ignore-scripts", "--silent", "./typescript"];
+        let arguments = [&[path(&npm)][..], &pack].concat();
+        self.run(&node, &arguments).await;
+        let unpack = ["-c", "tar xzf latchmail-*.tgz"];
+        self.run(Path::new("sh"), &unpack).await;
+        let strict = "--strict --noUncheckedIndexedAccess --noEmit --skipLibCheck --module nodenext --target es2023 --allowImportingTsExtensions";
+        let mut arguments = vec![path(&compiler)];
+        arguments.extend(strict.split(' '));
+        arguments.push("package.ts");
+        self.run(&node, &arguments).await;
+        self.run(&node, &["package.ts"]).await;
+    }
+
+    /// Runs the script of the package for Python.
+    pub async fn python_package(&self) {
+        self.copy("package.py");
+        let source = Path::new(PACKAGES).join("python/src/latchmail");
+        self.run(Path::new("cp"), &["-r", path(&source), "latchmail"])
+            .await;
+        self.run(&self.tools.join("python/bin/python"), &["package.py"])
+            .await;
     }
 
     async fn run(&self, program: &Path, arguments: &[&str]) {

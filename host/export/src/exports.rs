@@ -31,6 +31,8 @@ pub(crate) const RETENTION: Duration = Duration::from_hours(7 * 24);
 pub(crate) const KIND: &str = "export";
 /// The folder of the archives of deleted accounts.
 const KEPT: &str = "kept";
+/// The length of an id, in characters ([`secrets::id`]).
+const ID_LENGTH: usize = 24;
 /// The ending of the name of an archive.
 const ENDING: &str = "zip";
 
@@ -276,10 +278,9 @@ impl Exports {
         let kept = self.root.join(KEPT);
         blocking(move || {
             for path in listed {
-                let id = path.file_stem().and_then(|stem| stem.to_str());
                 if path == kept {
                     delete_old(&path)?;
-                } else if !id.is_some_and(|id| ids.iter().any(|known| known == id)) {
+                } else if own_id(&path).is_some_and(|id| ids.iter().all(|known| known != id)) {
                     delete(&path)?;
                 }
             }
@@ -324,6 +325,18 @@ fn list(folder: &Path) -> io::Result<Vec<PathBuf>> {
     }
 }
 
+/// Returns the id of the export to which a file or a folder belongs. Returns `None` for others, so
+/// that a wrong `export.path` never deletes the files of other programs.
+fn own_id(path: &Path) -> Option<&str> {
+    let id = path.file_stem()?.to_str()?;
+    let is_id = id.len() == ID_LENGTH && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let is_own = match path.extension() {
+        Some(extension) => extension == ENDING,
+        None => path.join(work::LOCK).is_file(),
+    };
+    (is_id && is_own).then_some(id)
+}
+
 /// Deletes the archives in a folder that are older than a week.
 fn delete_old(folder: &Path) -> io::Result<()> {
     for path in list(folder)? {
@@ -345,5 +358,24 @@ pub(crate) fn delete(path: &Path) -> io::Result<()> {
     match deleted {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_files_of_exports_have_an_id() {
+        let root = tempfile::tempdir().unwrap();
+        let id = secrets::id().unwrap();
+        let path = |name: &str| root.path().join(name);
+        work::Work::open(root.path(), &id).unwrap().unwrap();
+        fs::create_dir(path("abcdefghijklmnopqrstuvwx")).unwrap();
+        assert_eq!(own_id(&path(&id)), Some(&*id));
+        assert_eq!(own_id(&path(&format!("{id}.zip"))), Some(&*id));
+        for other in ["abcdefghijklmnopqrstuvwx", "mail.zip", "kept", "db.sqlite"] {
+            assert_eq!(own_id(&path(other)), None, "{other}");
+        }
     }
 }

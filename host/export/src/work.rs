@@ -16,7 +16,8 @@ use crate::mbox::{MessageWriter, Scan};
 
 /// The name of the file with the list of folders.
 const FOLDERS: &str = "folders";
-const LOCK: &str = "lock";
+/// The name of the file that is locked.
+pub(crate) const LOCK: &str = "lock";
 /// The name of the file with the bytes of a large message.
 const SPOOL: &str = "spool";
 /// The size of the pieces in which a large message is read.

@@ -7,6 +7,7 @@ use serde_json::Value;
 mod browser;
 mod clients;
 mod links;
+mod packages;
 mod schemas;
 mod statuses;
 mod viewer;
