@@ -26,6 +26,7 @@ mod write;
 use std::collections::HashMap;
 
 use clap::Subcommand;
+use latchmail_core::clock::Clock;
 use latchmail_core::config;
 use latchmail_terminal::output::{escape, print_lines};
 use serde_json::Value;
@@ -112,6 +113,11 @@ pub async fn run(args: MailArgs, command: Command) -> anyhow::Result<()> {
 fn variable<'e>(environment: &'e HashMap<String, String>, name: &str) -> Option<&'e str> {
     let value = environment.get(name).map(String::as_str);
     value.filter(|value| !value.is_empty())
+}
+
+/// Returns the current time, in Unix seconds.
+fn now() -> i64 {
+    Clock::system().now().seconds()
 }
 
 /// Prints the elements of a list of a response as JSON, one per line.

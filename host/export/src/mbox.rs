@@ -9,6 +9,7 @@ use std::io::{self, BufRead, Read, Write};
 
 use chrono::DateTime;
 use latchmail_core::clock::Timestamp;
+use latchmail_core::hexadecimal;
 use sha2::{Digest as _, Sha256};
 
 /// Maximum size of a message that [`Reader`] returns, in bytes.
@@ -18,23 +19,12 @@ const PIECE: u64 = 64 * 1024;
 const FROM: &[u8; 5] = b"From ";
 
 /// The facts about the bytes of a message that an mbox file loses.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Scan {
     digest: Sha256,
     size: u64,
     last: Option<u8>,
     has_bare_line_feed: bool,
-}
-
-impl Default for Scan {
-    fn default() -> Self {
-        Self {
-            digest: Sha256::new(),
-            size: 0,
-            last: None,
-            has_bare_line_feed: false,
-        }
-    }
 }
 
 impl Scan {
@@ -74,18 +64,8 @@ impl Scan {
     /// Returns the SHA-256 of the bytes, lower-case hexadecimal.
     #[must_use]
     pub fn sha256(&self) -> String {
-        hexadecimal(&self.digest.clone().finalize())
+        hexadecimal::lower(&self.digest.clone().finalize())
     }
-}
-
-/// Returns bytes as lower-case hexadecimal digits.
-fn hexadecimal(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 /// The position of a [`MessageWriter`] in a line.

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use bytes::Bytes;
-use chrono::Utc;
 use http::{HeaderMap, StatusCode, Uri, header};
 use latchmail_core::config;
 use latchmail_net::dns::Dns;
@@ -19,6 +18,7 @@ use serde_json::Value;
 use tokio::time::{sleep, timeout};
 use url::form_urlencoded;
 
+use super::now;
 use super::store::{Grant, Store};
 use crate::exit::Status;
 
@@ -167,8 +167,7 @@ impl Api {
             let response = self.send(call.method, &url, all, body.into()).await;
             let mut response = match response {
                 Ok(response) => response,
-                Err(error @ Error::Unavailable(_)) if can_repeat && repetition < REPETITIONS => {
-                    tracing::debug!(%error, "repeating a request");
+                Err(Error::Unavailable(_)) if can_repeat && repetition < REPETITIONS => {
                     repetition += 1;
                     sleep(Duration::from_secs(1 << repetition)).await;
                     continue;
@@ -258,7 +257,7 @@ impl Api {
             return Ok(token.clone());
         }
         let is_usable = |grant: &Grant| {
-            grant.expires_at > Utc::now().timestamp() + MARGIN
+            grant.expires_at > now() + MARGIN
                 && refused.is_none_or(|refused| refused.expose_secret() != grant.access_token)
         };
         let grant = self

@@ -5,13 +5,13 @@ use std::io::Write as _;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
-use chrono::Utc;
 use latchmail_terminal::input::parse_address;
 use latchmail_terminal::output::{escape, print_line};
 use serde_json::Value;
 use tokio::time::sleep;
 
 use super::api::{Api, CLIENT, NOT_SIGNED_IN};
+use super::now;
 use super::store::Grant;
 use crate::exit::Status;
 
@@ -63,7 +63,7 @@ pub(super) async fn login(api: &mut Api, login: Login) -> anyhow::Result<()> {
     // Standard output is for results.
     let _ = writeln!(std::io::stderr(), "{text}");
     let mut interval = device["interval"].as_u64().unwrap_or(5).clamp(1, 60);
-    let expires_at = Utc::now().timestamp() + device["expires_in"].as_i64().unwrap_or(600);
+    let expires_at = now() + device["expires_in"].as_i64().unwrap_or(600);
     let response = loop {
         sleep(Duration::from_secs(interval)).await;
         let fields = [
@@ -74,7 +74,7 @@ pub(super) async fn login(api: &mut Api, login: Login) -> anyhow::Result<()> {
         // A request that fails for now is repeated at the next interval.
         let (status, response) = match api.form(&endpoints.token, &fields).await {
             Ok(response) => response,
-            Err(_) if Utc::now().timestamp() < expires_at => continue,
+            Err(_) if now() < expires_at => continue,
             Err(error) => return Err(error),
         };
         if status.is_success() {
@@ -88,7 +88,7 @@ pub(super) async fn login(api: &mut Api, login: Login) -> anyhow::Result<()> {
             _ if status.is_server_error() || status.as_u16() == 429 => interval += 5,
             _ => bail!("the service refused the sign-in: {}", error_text(&response)),
         }
-        if Utc::now().timestamp() >= expires_at {
+        if now() >= expires_at {
             return Err(refused("the code has expired; sign in again"));
         }
     };

@@ -11,13 +11,14 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
-use chrono::Utc;
 use latchmail_core::secrets::sha256_hex;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 use tokio::time::timeout;
+
+use super::now;
 
 /// The program that uses the Secret Service.
 const SECRET_TOOL: &str = "secret-tool";
@@ -50,7 +51,7 @@ impl Grant {
         Ok(Self {
             access_token: token("access_token")?,
             refresh_token: token("refresh_token")?,
-            expires_at: Utc::now().timestamp() + response["expires_in"].as_i64().unwrap_or(0),
+            expires_at: now() + response["expires_in"].as_i64().unwrap_or(0),
             ..self
         })
     }
