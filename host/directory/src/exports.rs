@@ -11,12 +11,14 @@ use crate::db::{Db, Error};
 use crate::events::{self, Event, Kind};
 use crate::jobs::Lease;
 
-const UNFINISHED: &str = "SELECT id, account_id, state, created_at, expires_at, messages, size, error, progress \
+const UNFINISHED: &str = "SELECT id, account_id, state, created_at, expires_at, messages, size, error, is_last, progress \
     FROM exports WHERE account_id = $1 AND state IN ('pending', 'running') AND expires_at > $2";
 const REPLACE: &str = "DELETE FROM exports WHERE account_id = $1";
-const INSERT: &str = "INSERT INTO exports (id, account_id, state, created_at, expires_at) \
-    VALUES ($1, $2, 'pending', $3, $4)";
-const FIND: &str = "SELECT id, account_id, state, created_at, expires_at, messages, size, error, progress \
+const INSERT: &str = "INSERT INTO exports (id, account_id, state, created_at, expires_at, is_last) \
+    VALUES ($1, $2, 'pending', $3, $4, $5)";
+const LAST: &str = "SELECT id, account_id, state, created_at, expires_at, messages, size, error, is_last, progress \
+    FROM exports WHERE account_id = $1 AND is_last AND expires_at > $2";
+const FIND: &str = "SELECT id, account_id, state, created_at, expires_at, messages, size, error, is_last, progress \
     FROM exports WHERE id = $1 AND expires_at > $2";
 const IDS: &str = "SELECT id FROM exports";
 /// The lease must still be valid. Otherwise another host has begun to write the export.
@@ -44,6 +46,8 @@ pub struct Export {
     size: Option<i64>,
     /// The reason of a failure, for the account.
     pub error: Option<String>,
+    /// Whether the account is being deleted.
+    pub is_last: bool,
     /// What is written, as JSON. `None` before the first step, and after the end.
     pub progress: Option<String>,
 }
@@ -74,6 +78,19 @@ impl Export {
     }
 }
 
+/// An export that is not stored yet.
+#[derive(Clone, Copy, Debug)]
+pub struct NewExport<'e> {
+    /// The opaque id.
+    pub id: &'e str,
+    /// The id of the account.
+    pub account: &'e str,
+    /// The time at which the export is deleted if it has not ended.
+    pub expires_at: Timestamp,
+    /// Whether the account is being deleted.
+    pub is_last: bool,
+}
+
 /// The end of an export.
 #[derive(Clone, Copy, Debug)]
 pub enum Ended<'e> {
@@ -97,19 +114,24 @@ impl Exports {
     /// Returns [`Error`] if the database fails, or if the account does not exist.
     pub async fn begin(
         &self,
-        id: &str,
-        account: &str,
+        new: NewExport<'_>,
         now: Timestamp,
-        expires_at: Timestamp,
         origin: &Origin,
     ) -> Result<Option<Export>, Error> {
+        let NewExport {
+            id,
+            account,
+            expires_at,
+            is_last,
+        } = new;
         let mut tx = self.db.begin_locked(account).await?;
         let unfinished: Option<Export> = tx.optional(UNFINISHED, (account, now)).await?;
         if unfinished.is_some() {
             return Ok(unfinished);
         }
         tx.execute(REPLACE, [account]).await?;
-        tx.execute(INSERT, (id, account, now, expires_at)).await?;
+        let row = (id, account, now, expires_at, is_last);
+        tx.execute(INSERT, row).await?;
         let event = Event::of(Kind::ExportRequested, account, now).about(id);
         events::commit(tx, event, origin).await?;
         Ok(None)
@@ -121,6 +143,14 @@ impl Exports {
     /// Returns [`Error`] if the database fails.
     pub async fn find(&self, id: &str, now: Timestamp) -> Result<Option<Export>, Error> {
         self.db.optional(FIND, (id, now)).await
+    }
+
+    /// Returns the export of an account that is being deleted, if the deletion has requested it.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn last(&self, account: &str, now: Timestamp) -> Result<Option<Export>, Error> {
+        self.db.optional(LAST, (account, now)).await
     }
 
     /// Returns the ids of all exports.
@@ -191,8 +221,13 @@ mod tests {
         let expiry = NOW.plus(Duration::from_hours(1));
         let origin = Origin::default();
         let begin = async |id| {
-            let begun = exports.begin(id, "a", NOW, expiry, &origin);
-            begun.await.unwrap()
+            let new = NewExport {
+                id,
+                account: "a",
+                expires_at: expiry,
+                is_last: id == "two",
+            };
+            exports.begin(new, NOW, &origin).await.unwrap()
         };
         assert_eq!(begin("one").await, None);
         assert_eq!(begin("two").await.unwrap().id, "one");
@@ -221,6 +256,7 @@ mod tests {
         assert!(exports.set_progress("one", &lease, "{}", 3).await.unwrap());
         let found = exports.find("one", NOW).await.unwrap().unwrap();
         assert_eq!((&*found.state, found.messages()), ("running", 3));
+        assert_eq!(exports.last("a", NOW).await.unwrap(), None);
         let ready = Ended::Ready(9);
         assert!(!exports.end("one", &lost, ready, expiry).await.unwrap());
         assert!(exports.end("one", &lease, ready, expiry).await.unwrap());
@@ -230,6 +266,8 @@ mod tests {
         assert_eq!((&*found.state, found.size()), ("ready", Some(9)));
         assert_eq!(begin("two").await, None);
         assert_eq!(exports.ids().await.unwrap(), ["two"]);
+        let last = exports.last("a", NOW).await.unwrap();
+        assert_eq!(last.map(|last| last.id).as_deref(), Some("two"));
         assert_eq!(exports.find("two", expiry).await.unwrap(), None);
         directory.sweep(expiry).await.unwrap();
         assert!(exports.ids().await.unwrap().is_empty());

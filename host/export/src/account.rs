@@ -12,17 +12,15 @@ use crate::error::Error;
 /// The names of the files, which follow the manifest in an archive.
 pub(crate) const FILES: [&str; 4] = ["account.json", "aliases.json", "rules.json", "journal.json"];
 
-/// Returns the address of the account, and the content of its JSON files without the journal.
-/// Returns `None` if the account does not exist or is disabled.
+/// Returns the address of the account, and the content of its JSON files without the journal. The
+/// account can be disabled, because it is being deleted.
 pub(crate) async fn read(
     directory: &Directory,
     filters: &Filters,
     access: &Access,
-) -> Result<Option<(String, [Value; 3])>, Error> {
+) -> Result<(String, [Value; 3]), Error> {
     let id = &*access.account;
-    let Some(account) = directory.accounts.active(id).await? else {
-        return Ok(None);
-    };
+    let address = &access.credential.username;
     let profile = directory.accounts.profile(id).await?;
     let of_profile = |field: fn(&latchmail_directory::accounts::profiles::Profile) -> &str| {
         profile.as_ref().map(field)
@@ -30,8 +28,8 @@ pub(crate) async fn read(
     let plan = directory.accounts.plan(id).await?;
     let created_at = profile.as_ref().map(|profile| profile.created_at);
     let data = json!({
-        "id": account.id,
-        "address": account.address,
+        "id": id,
+        "address": address,
         "firstName": of_profile(|profile| &profile.first_name),
         "lastName": of_profile(|profile| &profile.last_name),
         "dob": of_profile(|profile| &profile.dob),
@@ -66,8 +64,6 @@ pub(crate) async fn read(
         Err(filters::Error::Mailbox(error)) => return Err(error.into()),
         Err(error) => return Err(latchmail_mailbox::Error::Internal(error.to_string()).into()),
     };
-    Ok(Some((
-        account.address.clone(),
-        [data, json!({ "aliases": aliases }), rules],
-    )))
+    let aliases = json!({ "aliases": aliases });
+    Ok((address.clone(), [data, aliases, rules]))
 }

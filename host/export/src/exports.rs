@@ -144,6 +144,8 @@ pub struct Parts {
     pub filters: Arc<Filters>,
     /// Finds the current access of accounts to their mailboxes.
     pub rights: Arc<dyn SenderAccess>,
+    /// Finds the access to mailboxes of accounts that are being deleted. `None` if they have none.
+    pub last_rights: Option<Arc<dyn SenderAccess>>,
     /// Reads the journal. `None` if the service records no journal.
     pub journal: Option<Arc<dyn Journal>>,
     /// Begins the traces of jobs.
@@ -183,10 +185,25 @@ impl Exports {
     /// # Errors
     /// Returns 500 if the database fails.
     pub async fn start(&self, account: &str, origin: &Origin) -> Result<Started, Failure> {
+        self.begin(account, false, origin).await
+    }
+
+    async fn begin(
+        &self,
+        account: &str,
+        is_last: bool,
+        origin: &Origin,
+    ) -> Result<Started, Failure> {
         let (id, now) = (secrets::id()?, self.parts.jobs.now().await?);
         let expires_at = now.plus(RETENTION);
         let exports = &self.parts.directory.exports;
-        let started = match exports.begin(&id, account, now, expires_at, origin).await? {
+        let new = directory::NewExport {
+            id: &id,
+            account,
+            expires_at,
+            is_last,
+        };
+        let started = match exports.begin(new, now, origin).await? {
             Some(unfinished) => Started::InProgress(unfinished.into()),
             None => Started::Begun(Export {
                 id,
@@ -238,6 +255,38 @@ impl Exports {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(Failure::internal(error)),
         }
+    }
+
+    /// Exports an account that is being deleted, and keeps the archive for a week. Returns `true`
+    /// if the archive is complete, or if the export failed, so that a full disk does not prevent
+    /// the deletion. Returns `false` if the export needs more time: the caller calls this function
+    /// again after some seconds, possibly on another host.
+    ///
+    /// # Errors
+    /// Returns 500 if the database or the file system fails.
+    pub async fn export_last(&self, account: &str) -> Result<bool, Failure> {
+        let now = self.parts.jobs.now().await?;
+        let Some(last) = self.parts.directory.exports.last(account, now).await? else {
+            self.begin(account, true, &Origin::default()).await?;
+            return Ok(false);
+        };
+        let last = Export::from(last);
+        match last.status {
+            Status::Pending | Status::Running => {
+                self.ensure_job(account, &last.id, now).await?;
+                return Ok(false);
+            }
+            // The archive is missing if an earlier call has moved it.
+            Status::Ready => drop(self.keep(account, &last.id).await?),
+            Status::Failed => {
+                tracing::warn!(
+                    account,
+                    reason = last.error,
+                    "a deleted account has no archive"
+                );
+            }
+        }
+        Ok(true)
     }
 
     /// Moves the archive of a ready export of an account to a folder in which it stays for a week,

@@ -150,7 +150,11 @@ impl Exports {
         work: &Arc<Work>,
         now: Timestamp,
     ) -> Result<Step, Error> {
-        let access = self.parts.rights.access(&export.account, None).await?;
+        let rights = match &self.parts.last_rights {
+            Some(rights) if export.is_last => rights,
+            _ => &self.parts.rights,
+        };
+        let access = rights.access(&export.account, None).await?;
         let access = access.ok_or(Error::Final(NO_ACCESS))?;
         let current = Current {
             export,
@@ -178,7 +182,7 @@ impl Exports {
         self.require_space(BATCH_SPACE).await?;
         let (access, account) = (current.access, &*current.export.account);
         let data = account::read(&self.parts.directory, &self.parts.filters, access);
-        let (address, data) = data.await?.ok_or(Error::Final(NO_ACCESS))?;
+        let (address, data) = data.await?;
         let journal = match &self.parts.journal {
             Some(journal) => journal.journal(account).await?,
             None => Value::Null,

@@ -354,6 +354,7 @@ async fn build(
             mail: Arc::clone(&mail),
             filters: Arc::clone(&filters),
             rights: jobs::access(ServiceUse::Index, &directory, &auth, &clock),
+            last_rights: None,
             journal: None,
             tracer: tracer.clone(),
         },

@@ -71,7 +71,10 @@ impl Grants {
         let (name, scopes) = match &grant.client_id {
             Some(client) => {
                 let name = client_name(&grant.label, client).to_owned();
-                (name, self.oauth_tokens.effective_scopes(client, &grant.scopes))
+                (
+                    name,
+                    self.oauth_tokens.effective_scopes(client, &grant.scopes),
+                )
             }
             None => (grant.label, Scope::read_list(&grant.scopes)),
         };

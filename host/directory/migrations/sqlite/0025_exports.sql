@@ -8,6 +8,7 @@ CREATE TABLE exports (
     messages   BIGINT NOT NULL DEFAULT 0, -- the number of exported messages
     size       BIGINT,               -- of the archive, in bytes
     error      TEXT,                 -- a text for the account
+    is_last    BOOLEAN NOT NULL DEFAULT FALSE, -- whether the account is being deleted
     progress   TEXT                  -- JSON: what is written. NULL before the first step
 );
 CREATE INDEX exports_by_account ON exports (account_id);
