@@ -167,7 +167,9 @@ impl Api {
             let response = self.send(call.method, &url, all, body.into()).await;
             let mut response = match response {
                 Ok(response) => response,
-                Err(Error::Unavailable(_)) if can_repeat && repetition < REPETITIONS => {
+                Err(Error::Unavailable(_) | Error::OutcomeUnknown(_))
+                    if can_repeat && repetition < REPETITIONS =>
+                {
                     repetition += 1;
                     sleep(Duration::from_secs(1 << repetition)).await;
                     continue;

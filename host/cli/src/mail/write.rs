@@ -57,7 +57,7 @@ pub struct Reply {
 /// Arguments of the commands that send.
 #[derive(Debug, clap::Args)]
 struct Options {
-    /// File to attach. Can be repeated.
+    /// File to attach. Can be repeated. All files together can have about 3 MB.
     #[arg(long, value_name = "FILE")]
     attach: Vec<PathBuf>,
     /// Time at which the message leaves (RFC 3339), at most a year ahead.

@@ -28,7 +28,7 @@ async fn run(service: &Service, arguments: &[&str], input: &str) -> ProgramOutpu
 
 /// Signs in, and enters the code on the page of the service.
 async fn log_in(service: &Service, person: &Person<'_>, more: &[&str]) {
-    let arguments = [&["login", "--url", &service.base], more].concat();
+    let arguments = [&["login", "--url", &*service.base][..], more].concat();
     let mut command = mail(service, &arguments);
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     let mut child = command
@@ -95,7 +95,8 @@ async fn a_user_signs_in_and_reads_and_sends_mail_although_agents_cannot_send() 
 
     // The URL of the sign-in is the default.
     let listed = run(&service, &["list", "--json"], "").await.succeeds();
-    let [message] = &objects(&listed)[..] else {
+    let messages = objects(&listed);
+    let [message] = &messages[..] else {
         panic!("{listed}");
     };
     assert_eq!(message["subject"], "Plan");

@@ -76,7 +76,7 @@ async fn download(person: &Person<'_>, id: &str) -> PathBuf {
 
 /// Imports a file or a folder into a mailbox, and returns the numbers of messages.
 async fn import(service: &Service, address: &str, file: &str, more: &[&str]) -> Value {
-    let arguments = [&["mailbox", "import", address, file, "--json"], more].concat();
+    let arguments = [&["mailbox", "import", address, file, "--json"][..], more].concat();
     let output = service.operator_with_all_settings(&arguments, &[]).await;
     serde_json::from_str(&output.succeeds()).unwrap()
 }
