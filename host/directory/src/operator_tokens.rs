@@ -294,8 +294,8 @@ mod tests {
     async fn a_key_is_valid_for_one_request_and_for_a_day(fresh: Fresh) {
         let directory = &fresh.directory;
         let new = token("entra");
-        let created = directory.operator_tokens.create(&new, &Origin::operator());
-        assert!(created.await.unwrap());
+        let origin = Origin::operator();
+        assert!(directory.operator_tokens.create(&new, &origin).await.unwrap());
         let key = |fingerprint: &str| RequestKey {
             token: new.token.id.clone(),
             hash: "key".into(),

@@ -41,9 +41,9 @@ const BATCH: usize = 1000;
 /// Maximum number of lists of the messages in the inbox. A delivery that was accepted before the
 /// account was disabled can add messages between two lists.
 const MAX_LISTS: usize = 20;
-/// Number of attempts with a credential that the mail server refuses. After the last attempt, the
-/// account is deleted without its mailbox.
-const CREDENTIAL_ATTEMPTS: i64 = 6;
+/// The time for which the job repeats attempts with a credential that the mail server refuses. After
+/// this time, the account is deleted without its mailbox.
+const CREDENTIAL_TIMEOUT: Duration = Duration::from_hours(24);
 /// The period for which [`Removals::ensure_due`] stores jobs, and the maximum number of accounts of
 /// one call.
 const AHEAD: Duration = Duration::from_mins(2);
@@ -159,7 +159,7 @@ impl Removals {
             match self.empty_mailbox(&access).await {
                 Ok(true) => outcome = "with_mailbox",
                 Ok(false) => return Ok(Outcome::Later(now.plus(EXPORT_DELAY))),
-                Err(Error::CredentialRefused) if is_last_attempt(job) => {
+                Err(Error::CredentialRefused) if now.since(job.due_at) > CREDENTIAL_TIMEOUT => {
                     tracing::error!(
                         mailbox = account,
                         "the mail server refuses the service's credential for a mailbox that is being deleted, so the mail stays there; \
@@ -278,11 +278,6 @@ impl Handler for Removals {
         });
         removed.boxed()
     }
-}
-
-fn is_last_attempt(job: &Job) -> bool {
-    let lease = job.lease.as_ref();
-    lease.is_some_and(|lease| lease.attempt >= CREDENTIAL_ATTEMPTS)
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]

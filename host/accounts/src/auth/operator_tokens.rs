@@ -124,6 +124,7 @@ impl OperatorTokens {
                 id: found.id,
                 scopes: found.scopes,
             },
+            grant: None,
             shared: None,
         })
     }

@@ -7,7 +7,7 @@ use super::{BUILT_IN, Config};
 
 /// The sections that contain keys. The documentation has a table for each section. `<name>` is any
 /// name.
-const SECTIONS: [&str; 36] = [
+const SECTIONS: [&str; 37] = [
     "log",
     "http",
     "tls",

@@ -38,7 +38,8 @@ async fn forward(fresh: &Fresh, account: &str, to: Option<&str>) -> RouteChange 
         may_be_unknown: false,
     };
     let accounts = &fresh.directory.accounts;
-    let set = accounts.set_forward_to(account, forward, NOW, &Origin::operator());
+    let origin = Origin::operator();
+    let set = accounts.set_forward_to(account, forward, NOW, &origin);
     set.await.unwrap()
 }
 
@@ -53,7 +54,8 @@ async fn settings(
         separator: separator.map(Into::into),
     };
     let domains = &fresh.directory.domains;
-    let set = domains.set_settings(domain, &new, NOW, &Origin::operator());
+    let origin = Origin::operator();
+    let set = domains.set_settings(domain, &new, NOW, &origin);
     set.await.unwrap()
 }
 

@@ -36,7 +36,8 @@ async fn update(
     versions: Option<&[String]>,
 ) -> Result<Updated, Refusal> {
     let accounts = &fresh.directory.accounts;
-    let updated = accounts.update_record(id, &update, versions, NOW, &Origin::operator());
+    let origin = Origin::operator();
+    let updated = accounts.update_record(id, &update, versions, NOW, &origin);
     updated.await.unwrap()
 }
 
