@@ -295,7 +295,13 @@ mod tests {
         let directory = &fresh.directory;
         let new = token("entra");
         let origin = Origin::operator();
-        assert!(directory.operator_tokens.create(&new, &origin).await.unwrap());
+        assert!(
+            directory
+                .operator_tokens
+                .create(&new, &origin)
+                .await
+                .unwrap()
+        );
         let key = |fingerprint: &str| RequestKey {
             token: new.token.id.clone(),
             hash: "key".into(),
