@@ -32,7 +32,7 @@ mod router;
 mod start;
 mod state;
 
-pub use change::NewComponent;
+pub use change::{NewComponent, StateChange};
 pub use error::Error;
 pub use router::Router;
 pub use state::ModuleManager;

@@ -46,7 +46,7 @@ pub(super) async fn enable_module<S: AdminState>(
     let (app, origin) = (state.app(), state.origin(request));
     let report = app
         .module_manager
-        .enable(app, module_name(request), &origin)
+        .set_enabled(app, module_name(request), true, &origin)
         .await?;
     message::json(StatusCode::OK, &report)
 }
@@ -76,7 +76,7 @@ pub(super) async fn disable_module<S: AdminState>(
     let (app, origin) = (state.app(), state.origin(request));
     let report = app
         .module_manager
-        .disable(app, module_name(request), &origin)
+        .set_enabled(app, module_name(request), false, &origin)
         .await?;
     message::json(StatusCode::OK, &report)
 }

@@ -5,8 +5,8 @@ use http::StatusCode;
 use latchmail_core::codes;
 use latchmail_core::error::Failure;
 use latchmail_core::secrets::{sha256_hex, sha256_hex_of_bytes};
-use latchmail_runtime::manager::NewComponent;
 use latchmail_runtime::manager::report::{Report, State};
+use latchmail_runtime::manager::{NewComponent, StateChange};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -40,27 +40,27 @@ struct Module {
 }
 
 impl Module {
-    fn of(report: Report) -> Self {
-        let summary = report.summary;
-        let digest = summary.digest.as_ref();
+    fn of(report: &Report) -> Self {
+        let summary = &report.summary;
         let mut versions = report.versions.iter();
-        let stored = match digest {
+        let stored = match &summary.digest {
             Some(digest) => versions.find(|stored| stored.digest == *digest),
             None => versions.next(),
         };
-        let version = stored.map(|stored| stored.version.clone());
-        let stored_digest = stored.map(|stored| stored.digest.clone());
+        let version = summary.version.as_ref();
+        let digest = summary.digest.as_ref();
         Self {
-            name: summary.name,
-            version: summary.version.or(version),
-            digest: summary.digest.or(stored_digest),
+            name: summary.name.clone(),
+            version: version.or(stored.map(|stored| &stored.version)).cloned(),
+            digest: digest.or(stored.map(|stored| &stored.digest)).cloned(),
             enabled: !matches!(summary.state, State::Disabled),
-            problem: summary.problem,
+            problem: summary.problem.clone(),
         }
     }
 
     fn version_tag(&self) -> String {
-        let fields = (&self.name, &self.version, &self.digest, self.enabled);
+        let (name, version, digest) = (&self.name, &self.version, &self.digest);
+        let fields = (name, version, digest, self.enabled, &self.problem);
         let mut digest = sha256_hex(&format!("{fields:?}"));
         digest.truncate(32);
         digest
@@ -133,7 +133,7 @@ pub(super) async fn list<S: OperatorState>(
     let next_cursor = paging.next(app, LIST, &mut names, Clone::clone)?;
     let mut modules = Vec::with_capacity(names.len());
     for name in names {
-        modules.push(Module::of(app.module_manager.show(&name).await?));
+        modules.push(Module::of(&app.module_manager.show(&name).await?));
     }
     let page = Modules {
         modules,
@@ -174,7 +174,7 @@ pub(super) async fn create<S: OperatorState>(
         .filter(|summary| matches!(summary.state, State::Serving))
         .filter(|summary| summary.digest.as_ref() == Some(&digest));
     let module = if let Some(summary) = serving.next() {
-        Module::of(app.module_manager.show(&summary.name).await?)
+        Module::of(&app.module_manager.show(&summary.name).await?)
     } else {
         let component = NewComponent {
             bytes: component.clone(),
@@ -187,7 +187,7 @@ pub(super) async fn create<S: OperatorState>(
             .await?;
         let installed = installed.into_iter().next();
         let installed = installed.ok_or_else(|| Failure::internal("no module was installed"))?;
-        Module::of(installed)
+        Module::of(&installed)
     };
     let path = format!("/admin/api/v1/modules/{}", module.name);
     request::created(&module, &module.version_tag(), &path)
@@ -247,18 +247,12 @@ pub(super) async fn update<S: OperatorState>(
 ) -> Result<Response, Rejection> {
     let app = state.app();
     let change: ChangedModule = request::body(request, &READ_ONLY)?;
-    let before = module(app, request).await?;
-    check_version(request, "module", &before.version_tag())?;
-    let (manager, origin) = (&app.module_manager, request.origin());
-    let after = match change.enabled {
-        Some(true) if !before.enabled => {
-            Module::of(manager.enable(app, &before.name, &origin).await?)
-        }
-        Some(false) if before.enabled => {
-            Module::of(manager.disable(app, &before.name, &origin).await?)
-        }
-        _ => before,
+    let decide = |before: &Module| match change.enabled {
+        Some(true) if !before.enabled => Some(StateChange::Enable),
+        Some(false) if before.enabled => Some(StateChange::Disable),
+        _ => None,
     };
+    let after = change_state(app, request, decide).await?;
     request::object(&after, &after.version_tag())
 }
 
@@ -290,16 +284,29 @@ pub(super) async fn delete<S: OperatorState>(
 ) -> Result<Response, Rejection> {
     let app = state.app();
     let purge = flag(request, "purge")?.unwrap_or(false);
-    let before = module(app, request).await?;
-    check_version(request, "module", &before.version_tag())?;
-    app.module_manager
-        .remove(app, &before.name, purge, &request.origin())
-        .await?;
+    let remove = |_: &Module| Some(StateChange::Remove { purge });
+    change_state(app, request, remove).await?;
     message::success()
+}
+
+/// Changes the state of the module whose name is in the path, if it has the version in `If-Match`.
+async fn change_state(
+    app: &App,
+    request: &Request,
+    decide: impl FnOnce(&Module) -> Option<StateChange> + Send,
+) -> Result<Module, Rejection> {
+    let decide = |report: &Report| {
+        let before = Module::of(report);
+        check_version(request, "module", &before.version_tag())?;
+        Ok::<_, Rejection>(decide(&before))
+    };
+    let (name, origin) = (segment(request, "name"), request.origin());
+    let changed = app.module_manager.change(app, name, decide, &origin);
+    Ok(Module::of(&changed.await?))
 }
 
 /// Returns the module whose name is in the path.
 async fn module(app: &App, request: &Request) -> Result<Module, Rejection> {
     let report = app.module_manager.show(segment(request, "name")).await?;
-    Ok(Module::of(report))
+    Ok(Module::of(&report))
 }

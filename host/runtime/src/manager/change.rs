@@ -31,6 +31,20 @@ pub struct NewComponent {
     pub artifact: Option<Artifact>,
 }
 
+/// A change of the state of an installed module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StateChange {
+    /// Enables the module.
+    Enable,
+    /// Disables the module.
+    Disable,
+    /// Removes the module.
+    Remove {
+        /// Whether the data that the module stored is deleted too.
+        purge: bool,
+    },
+}
+
 /// A component without a name that does not come from a registry.
 impl From<Vec<u8>> for NewComponent {
     fn from(bytes: Vec<u8>) -> Self {
@@ -240,62 +254,27 @@ impl ModuleManager {
         Ok(self.report(name, versions))
     }
 
-    /// Enables a module. If the module is already enabled, reloads the current version of the
-    /// module with the current configuration.
+    /// Enables or disables a module. If an enabled module is enabled, reloads the current version
+    /// of the module with the current configuration. If the module is disabled, its routes are
+    /// removed, and its versions stay in the database.
     ///
     /// # Errors
     /// Returns an [`Error`] if the module does not exist or cannot be loaded, if its routes
     /// conflict with other routes, or if the database fails.
-    pub async fn enable(
+    pub async fn set_enabled(
         &self,
         router: &dyn Router,
         name: &str,
+        enabled: bool,
         origin: &Origin,
     ) -> Result<Report, Error> {
-        let _change = self.begin_change(router).await?;
-        let Some(digest) = self.entries.get(name)?.digest else {
-            return Err(Error::NotFound(format!(
-                "no version of module `{name}` was installed"
-            )));
+        let change = if enabled {
+            StateChange::Enable
+        } else {
+            StateChange::Disable
         };
-        let module = self.load_stored(name, &digest).await?;
-        let versions = self.stored_versions(name).await?;
-        let written = self
-            .directory
-            .modules
-            .switch(name, true, self.clock.now(), origin);
-        self.replace_entry(router, name, ModuleEntry::serving(module), written)
-            .await?;
-        tracing::info!(module = name, "enabled");
-        Ok(self.report(name, versions))
-    }
-
-    /// Disables a module. The routes of the module are removed. The versions of the module stay in
-    /// the database.
-    ///
-    /// # Errors
-    /// Returns [`Error::NotFound`] if the module does not exist.
-    pub async fn disable(
-        &self,
-        router: &dyn Router,
-        name: &str,
-        origin: &Origin,
-    ) -> Result<Report, Error> {
-        let _change = self.begin_change(router).await?;
-        let entry = ModuleEntry {
-            serving: None,
-            enabled: false,
-            problem: None,
-            ..self.entries.get(name)?
-        };
-        let versions = self.stored_versions(name).await?;
-        let written = self
-            .directory
-            .modules
-            .switch(name, false, self.clock.now(), origin);
-        self.replace_entry(router, name, entry, written).await?;
-        tracing::info!(module = name, "disabled");
-        Ok(self.report(name, versions))
+        self.change(router, name, |_| Ok(Some(change)), origin)
+            .await
     }
 
     /// Removes a module and all its versions. If `purge` is true, also deletes the data that the
@@ -312,37 +291,33 @@ impl ModuleManager {
         origin: &Origin,
     ) -> Result<(), Error> {
         let _change = self.begin_change(router).await?;
-        let mut entries = Entries::clone(&self.entries.current());
-        let exists = entries.remove(name).is_some();
-        if !exists && !purge {
-            return Err(Error::not_found(name));
+        remove(self, router, name, purge, origin).await
+    }
+
+    /// Changes the state of a module as `decide` says, which sees the current state. No other
+    /// change begins in between. Returns the state before a removal, and the state after any other
+    /// change.
+    ///
+    /// # Errors
+    /// Returns the error of `decide`, and the errors of [`Self::set_enabled`] and [`Self::remove`].
+    pub async fn change<E: From<Error>>(
+        &self,
+        router: &dyn Router,
+        name: &str,
+        decide: impl FnOnce(&Report) -> Result<Option<StateChange>, E> + Send,
+        origin: &Origin,
+    ) -> Result<Report, E> {
+        let _change = self.begin_change(router).await?;
+        let report = self.show(name).await?;
+        match decide(&report)? {
+            None => Ok(report),
+            Some(StateChange::Enable) => Ok(enable(self, router, name, origin).await?),
+            Some(StateChange::Disable) => Ok(disable(self, router, name, origin).await?),
+            Some(StateChange::Remove { purge }) => {
+                remove(self, router, name, purge, origin).await?;
+                Ok(report)
+            }
         }
-        let policies = self.policy_source.current()?;
-        if let Some(policy) = policies.get(name)
-            && policy.has_component()
-        {
-            let reason = if policy.source.is_some() {
-                format!(
-                    "the configuration installs module `{name}` with `source`: disable the module, or first remove `source` from its section"
-                )
-            } else {
-                format!("the program contains module `{name}`: disable the module instead")
-            };
-            return Err(Error::Conflict(reason));
-        }
-        let now = self.clock.now();
-        let removed = Box::pin(self.directory.modules.remove(name, purge, now, origin));
-        if exists {
-            let written = async { removed.await.map(drop) };
-            self.replace_entries(router, entries, written).await?;
-            self.loader.discard_log(name);
-        } else if !removed.await? {
-            return Err(Error::NotFound(format!(
-                "there is no module `{name}`, and no stored data of a module with this name"
-            )));
-        }
-        tracing::info!(module = name, purge, "removed");
-        Ok(())
     }
 
     /// Returns one phrase for each permission of `new` that needs the operator's consent.
@@ -457,6 +432,95 @@ impl ModuleManager {
         }
         Ok(examined)
     }
+}
+
+/// Enables a module, while no other change can begin.
+async fn enable(
+    manager: &ModuleManager,
+    router: &dyn Router,
+    name: &str,
+    origin: &Origin,
+) -> Result<Report, Error> {
+    let Some(digest) = manager.entries.get(name)?.digest else {
+        return Err(Error::NotFound(format!(
+            "no version of module `{name}` was installed"
+        )));
+    };
+    let module = manager.load_stored(name, &digest).await?;
+    let versions = manager.stored_versions(name).await?;
+    let written = manager
+        .directory
+        .modules
+        .switch(name, true, manager.clock.now(), origin);
+    manager
+        .replace_entry(router, name, ModuleEntry::serving(module), written)
+        .await?;
+    tracing::info!(module = name, "enabled");
+    Ok(manager.report(name, versions))
+}
+
+/// Disables a module, while no other change can begin.
+async fn disable(
+    manager: &ModuleManager,
+    router: &dyn Router,
+    name: &str,
+    origin: &Origin,
+) -> Result<Report, Error> {
+    let entry = ModuleEntry {
+        serving: None,
+        enabled: false,
+        problem: None,
+        ..manager.entries.get(name)?
+    };
+    let versions = manager.stored_versions(name).await?;
+    let written = manager
+        .directory
+        .modules
+        .switch(name, false, manager.clock.now(), origin);
+    manager.replace_entry(router, name, entry, written).await?;
+    tracing::info!(module = name, "disabled");
+    Ok(manager.report(name, versions))
+}
+
+/// Removes a module, while no other change can begin.
+async fn remove(
+    manager: &ModuleManager,
+    router: &dyn Router,
+    name: &str,
+    purge: bool,
+    origin: &Origin,
+) -> Result<(), Error> {
+    let mut entries = Entries::clone(&manager.entries.current());
+    let exists = entries.remove(name).is_some();
+    if !exists && !purge {
+        return Err(Error::not_found(name));
+    }
+    let policies = manager.policy_source.current()?;
+    if let Some(policy) = policies.get(name)
+        && policy.has_component()
+    {
+        let reason = if policy.source.is_some() {
+            format!(
+                "the configuration installs module `{name}` with `source`: disable the module, or first remove `source` from its section"
+            )
+        } else {
+            format!("the program contains module `{name}`: disable the module instead")
+        };
+        return Err(Error::Conflict(reason));
+    }
+    let now = manager.clock.now();
+    let removed = Box::pin(manager.directory.modules.remove(name, purge, now, origin));
+    if exists {
+        let written = async { removed.await.map(drop) };
+        manager.replace_entries(router, entries, written).await?;
+        manager.loader.discard_log(name);
+    } else if !removed.await? {
+        return Err(Error::NotFound(format!(
+            "there is no module `{name}`, and no stored data of a module with this name"
+        )));
+    }
+    tracing::info!(module = name, purge, "removed");
+    Ok(())
 }
 
 fn new_version<'a>(examined: &'a Examined, artifact: Option<&'a Artifact>) -> NewVersion<'a> {

@@ -21,7 +21,8 @@ pub(in super::super) async fn enable(
         let (visit, _) = Visit::of_form(state, request).await?;
         let (app, name) = (visit.app, name(request));
         let origin = visit.origin();
-        app.module_manager.enable(app, name, &origin).await?;
+        let modules = &app.module_manager;
+        modules.set_enabled(app, name, true, &origin).await?;
         visit.done(paths::MODULES, format!("The module {name} is enabled."))
     });
     respond(request, page).await
@@ -49,7 +50,8 @@ pub(in super::super) async fn disable(
             );
         }
         let origin = visit.origin();
-        app.module_manager.disable(app, name, &origin).await?;
+        let modules = &app.module_manager;
+        modules.set_enabled(app, name, false, &origin).await?;
         visit.done(paths::MODULES, format!("The module {name} is disabled."))
     });
     respond(request, page).await

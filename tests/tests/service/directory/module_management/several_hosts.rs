@@ -34,9 +34,15 @@ async fn each_change_of_a_module_reaches_the_other_host() {
     let rolled_back = modules.roll_back(app, "variant", None, &origin).await;
     rolled_back.unwrap();
     wait_for(&other, Some("1.0.0")).await;
-    modules.disable(app, "variant", &origin).await.unwrap();
+    modules
+        .set_enabled(app, "variant", false, &origin)
+        .await
+        .unwrap();
     wait_for(&other, None).await;
-    modules.enable(app, "variant", &origin).await.unwrap();
+    modules
+        .set_enabled(app, "variant", true, &origin)
+        .await
+        .unwrap();
     wait_for(&other, Some("1.0.0")).await;
     let removed = modules.remove(app, "variant", false, &origin).await;
     removed.unwrap();
@@ -145,7 +151,8 @@ async fn a_host_that_cannot_run_a_version_is_not_ready_while_another_host_can() 
     assert_serves(&service, "1.0.0").await;
 
     let (app, origin) = (service.app(), Origin::operator());
-    let disabled = app.module_manager.disable(app, "variant", &origin).await;
+    let modules = &app.module_manager;
+    let disabled = modules.set_enabled(app, "variant", false, &origin).await;
     disabled.unwrap();
     wait_until("the other host is ready again", async || {
         other.send("GET /api/readiness").await.status == 200
