@@ -45,6 +45,7 @@ macro_rules! select {
     };
 }
 const LIST: &str = select!("AND id < $3 ORDER BY id DESC LIMIT $4");
+const GRANTS: &str = "SELECT DISTINCT grant_id FROM grant_changes WHERE account_id = $1 ORDER BY 1";
 /// Returns the changes of one subject since a time, newest first.
 const OF_SUBJECT: &str = select!("AND subject = $3 AND at >= $4 ORDER BY id DESC");
 const SUBJECTS: &str = "SELECT DISTINCT subject FROM grant_changes WHERE account_id = $1 AND grant_id = $2 \
@@ -349,6 +350,14 @@ impl GrantChanges {
         limit: u32,
     ) -> Result<Vec<GrantChange>, Error> {
         self.db.all(LIST, (account, grant, before, limit)).await
+    }
+
+    /// Returns the ids of the grants with changes of an account. A grant can have ended.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn grants(&self, account: &str) -> Result<Vec<String>, Error> {
+        self.db.values(GRANTS, [account]).await
     }
 
     /// Returns up to `limit` subjects after the subject `after`, in order, that a grant changed

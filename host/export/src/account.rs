@@ -5,12 +5,17 @@ use latchmail_core::clock::Timestamp;
 use latchmail_directory::Directory;
 use latchmail_mailbox::Access;
 use latchmail_mailbox::filters::{self, Filters};
+use latchmail_mailbox::journal::Journal;
 use serde_json::{Value, json};
 
 use crate::error::Error;
 
 /// The names of the files, which follow the manifest in an archive.
 pub(crate) const FILES: [&str; 4] = ["account.json", "aliases.json", "rules.json", "journal.json"];
+
+/// Maximum number of changes in `journal.json`, and the number of changes of one query.
+const MAX_CHANGES: usize = 50_000;
+const PAGE: u32 = 200;
 
 /// Returns the address of the account, and the content of its JSON files without the journal. The
 /// account can be disabled, because it is being deleted.
@@ -66,4 +71,39 @@ pub(crate) async fn read(
     };
     let aliases = json!({ "aliases": aliases });
     Ok((address.clone(), [data, aliases, rules]))
+}
+
+/// Returns the content of `journal.json`: the changes that each grant of the account made, the
+/// newest first.
+pub(crate) async fn journal(
+    directory: &Directory,
+    journal: &Journal,
+    account: &str,
+) -> Result<Value, Error> {
+    let mut changes = Vec::new();
+    for grant in directory.grant_changes.grants(account).await? {
+        let mut before = None;
+        loop {
+            let page = journal.list(account, &grant, before, PAGE).await?;
+            changes.extend(page.entries.into_iter().map(|entry| {
+                json!({
+                    "id": entry.id,
+                    "grant": grant,
+                    "at": entry.at,
+                    "kind": entry.kind,
+                    "state": entry.state,
+                    "uid": entry.number.map(|number| number.0),
+                    "details": entry.details,
+                })
+            }));
+            if changes.len() >= MAX_CHANGES {
+                return Ok(json!({ "changes": changes, "complete": false }));
+            }
+            match page.next {
+                Some(next) => before = Some(next),
+                None => break,
+            }
+        }
+    }
+    Ok(json!({ "changes": changes, "complete": true }))
 }

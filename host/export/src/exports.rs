@@ -1,13 +1,11 @@
 //! Starts, finds and deletes exports.
 
-use std::fmt;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use futures_util::future::BoxFuture;
 use latchmail_core::caller::Origin;
 use latchmail_core::clock::Timestamp;
 use latchmail_core::config;
@@ -19,8 +17,8 @@ use latchmail_directory::exports as directory;
 use latchmail_jobs::{Jobs, NewJob};
 use latchmail_mailbox::Mail;
 use latchmail_mailbox::filters::Filters;
+use latchmail_mailbox::journal::Journal;
 use latchmail_mailbox::outbox::SenderAccess;
-use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::work;
@@ -122,15 +120,6 @@ pub struct Archive {
     pub size: u64,
 }
 
-/// Reads the journal of an account, for the file `journal.json`.
-pub trait Journal: fmt::Debug + Send + Sync {
-    /// Returns the entries of all grants of an account.
-    ///
-    /// # Errors
-    /// Returns 500 if the database fails.
-    fn journal<'a>(&'a self, account: &'a str) -> BoxFuture<'a, Result<Value, Failure>>;
-}
-
 /// The parts of the service that exports use.
 #[derive(Debug)]
 pub struct Parts {
@@ -142,12 +131,12 @@ pub struct Parts {
     pub mail: Arc<Mail>,
     /// The vacation responses and rules.
     pub filters: Arc<Filters>,
-    /// Finds the current access of accounts to their mailboxes.
+    /// The changes that grants made.
+    pub journal: Arc<Journal>,
+    /// Finds the current access of accounts to their mailboxes and scripts.
     pub rights: Arc<dyn SenderAccess>,
-    /// Finds the access to mailboxes of accounts that are being deleted. `None` if they have none.
-    pub last_rights: Option<Arc<dyn SenderAccess>>,
-    /// Reads the journal. `None` if the service records no journal.
-    pub journal: Option<Arc<dyn Journal>>,
+    /// Finds the access to the mailboxes of accounts that are being deleted.
+    pub last_rights: Arc<dyn SenderAccess>,
     /// Begins the traces of jobs.
     pub tracer: Tracer,
 }
@@ -267,7 +256,7 @@ impl Exports {
     pub async fn export_last(&self, account: &str) -> Result<bool, Failure> {
         let now = self.parts.jobs.now().await?;
         let Some(last) = self.parts.directory.exports.last(account, now).await? else {
-            self.begin(account, true, &Origin::default()).await?;
+            self.begin(account, true, &Origin::service()).await?;
             return Ok(false);
         };
         let last = Export::from(last);

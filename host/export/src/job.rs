@@ -14,7 +14,6 @@ use latchmail_directory::jobs::Lease;
 use latchmail_jobs::{Handler, Job, Limits, Outcome, Step, run_steps};
 use latchmail_mailbox::{Access, ExportBatch, ExportedMessage};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use tokio::io::AsyncWriteExt as _;
 
 use crate::account::{self, FILES};
@@ -150,9 +149,10 @@ impl Exports {
         work: &Arc<Work>,
         now: Timestamp,
     ) -> Result<Step, Error> {
-        let rights = match &self.parts.last_rights {
-            Some(rights) if export.is_last => rights,
-            _ => &self.parts.rights,
+        let rights = if export.is_last {
+            &self.parts.last_rights
+        } else {
+            &self.parts.rights
         };
         let access = rights.access(&export.account, None).await?;
         let access = access.ok_or(Error::Final(NO_ACCESS))?;
@@ -181,12 +181,9 @@ impl Exports {
     async fn begin(&self, current: &Current<'_>) -> Result<Step, Error> {
         self.require_space(BATCH_SPACE).await?;
         let (access, account) = (current.access, &*current.export.account);
-        let data = account::read(&self.parts.directory, &self.parts.filters, access);
-        let (address, data) = data.await?;
-        let journal = match &self.parts.journal {
-            Some(journal) => journal.journal(account).await?,
-            None => Value::Null,
-        };
+        let (directory, filters) = (&self.parts.directory, &self.parts.filters);
+        let (address, data) = account::read(directory, filters, access).await?;
+        let journal = account::journal(directory, &self.parts.journal, account).await?;
         let listed = self.parts.mail.listing.folders(access).await?;
         let folders = listed.into_iter().enumerate().map(|(index, (listed, id))| {
             let mut folder = Folder {

@@ -23,5 +23,5 @@ pub mod mbox;
 mod work;
 
 pub use error::Error;
-pub use exports::{Archive, Export, Exports, Journal, Parts, Started, Status};
+pub use exports::{Archive, Export, Exports, Parts, Started, Status};
 pub use job::{ExportJobs, LIMITS};

@@ -35,14 +35,14 @@ use crate::outbox::SenderAccess;
 /// The kind of the jobs.
 const KIND: &str = "account-removal";
 /// The time until the job asks again whether the last export is complete.
-const EXPORT_DELAY: Duration = Duration::from_secs(5);
+const EXPORT_DELAY: Duration = Duration::from_secs(1);
 /// Maximum number of messages that one command deletes.
 const BATCH: usize = 1000;
 /// Maximum number of lists of the messages in the inbox. A delivery that was accepted before the
 /// account was disabled can add messages between two lists.
 const MAX_LISTS: usize = 20;
-/// The time for which the job repeats attempts with a credential that the mail server refuses. After
-/// this time, the account is deleted without its mailbox.
+/// The time for which the job repeats attempts with a credential that the mail server refuses.
+/// After this time, the account is deleted without its mailbox.
 const CREDENTIAL_TIMEOUT: Duration = Duration::from_hours(24);
 /// The period for which [`Removals::ensure_due`] stores jobs, and the maximum number of accounts of
 /// one call.
@@ -53,7 +53,7 @@ const MAX_ACCOUNTS: u32 = 1000;
 pub trait LastExport: fmt::Debug + Send + Sync {
     /// Exports the mailbox of an account that is being deleted. Returns `true` if the export is
     /// complete, or if there is nothing to export. Returns `false` if the export needs more time:
-    /// the job calls this function again after some seconds, possibly on another host. The
+    /// the job calls this function again after a second, possibly on another host. The
     /// credential of `access` is valid until the account is deleted. The account is disabled.
     ///
     /// # Errors
@@ -71,12 +71,12 @@ pub struct Removals {
     /// `None` if no ManageSieve server is configured.
     sieve: Option<latchmail_sieve::Connector>,
     sign_in: config::SignIn,
-    last_export: Option<Arc<dyn LastExport>>,
+    last_export: Arc<dyn LastExport>,
 }
 
 impl Removals {
-    /// Creates the handler. `access` returns the access to mailboxes that are being deleted. Does
-    /// not connect.
+    /// Creates the handler. `access` returns the access to mailboxes that are being deleted. Each
+    /// mailbox is exported before it is deleted. Does not connect.
     ///
     /// # Errors
     /// Returns an error if the address of the `ManageSieve` server is invalid.
@@ -86,6 +86,7 @@ impl Removals {
         mail: Arc<Mail>,
         jobs: Arc<Jobs>,
         access: Arc<dyn SenderAccess>,
+        last_export: Arc<dyn LastExport>,
     ) -> Result<Self, StartError> {
         Ok(Self {
             accounts,
@@ -94,19 +95,12 @@ impl Removals {
             access,
             sieve: latchmail_sieve::Connector::new(&config.sieve, &config.imap)?,
             sign_in: config.sign_in.clone(),
-            last_export: None,
+            last_export,
         })
     }
 
-    /// Exports each mailbox before it is deleted.
-    #[must_use]
-    pub fn with_last_export(mut self, last_export: Arc<dyn LastExport>) -> Self {
-        self.last_export = Some(last_export);
-        self
-    }
-
     /// Stores the jobs for the accounts that are deleted within the next minutes. The service calls
-    /// this function every minute, and after a request to delete an account.
+    /// this function every minute.
     ///
     /// # Errors
     /// Returns an error if the database fails.
@@ -117,27 +111,40 @@ impl Removals {
             .due_deletions(now.plus(AHEAD), MAX_ACCOUNTS)
             .await?;
         for account in due {
-            let Some(deletion) = self.accounts.deletion(&account).await? else {
-                continue;
-            };
-            let job = NewJob {
-                kind: KIND,
-                key: "",
-                account: &account,
-                due_at: deletion.deletes_at,
-                payload: b"",
-                limit: 1,
-            };
-            // The account can be gone by now, because the operator or another host deleted it.
-            if let Err(failure) = self.jobs.ensure_due(job).await {
-                tracing::warn!(
-                    account,
-                    ?failure,
-                    "failed to store the deletion of an account"
-                );
-            }
+            self.ensure(&account).await;
         }
         Ok(())
+    }
+
+    /// Stores the job for an account that is deleted within the next minutes, after a request to
+    /// delete the account. A failure is logged, because the job is stored later otherwise.
+    pub async fn ensure(&self, account: &str) {
+        // The account can be gone by now, because the operator or another host deleted it.
+        if let Err(failure) = self.try_ensure(account).await {
+            tracing::warn!(
+                account,
+                ?failure,
+                "failed to store the deletion of an account"
+            );
+        }
+    }
+
+    async fn try_ensure(&self, account: &str) -> Result<(), Failure> {
+        let Some(deletion) = self.accounts.deletion(account).await? else {
+            return Ok(());
+        };
+        if deletion.deletes_at > self.jobs.now().await?.plus(AHEAD) {
+            return Ok(());
+        }
+        let job = NewJob {
+            kind: KIND,
+            key: "",
+            account,
+            due_at: deletion.deletes_at,
+            payload: b"",
+            limit: 1,
+        };
+        self.jobs.ensure_due(job).await
     }
 
     /// Does the steps of a job. Returns the outcome of the attempt.
@@ -185,9 +192,7 @@ impl Removals {
     /// Deletes the folders, the messages and the scripts of a mailbox. Returns `false` if the last
     /// export is not complete, and nothing was deleted.
     async fn empty_mailbox(&self, access: &Access) -> Result<bool, Error> {
-        if let Some(last_export) = &self.last_export
-            && !last_export.export(access).await?
-        {
+        if !self.last_export.export(access).await? {
             return Ok(false);
         }
         self.delete_folders(access).await?;

@@ -52,9 +52,9 @@ pub(super) fn access(
     })
 }
 
-/// Starts the runners of jobs: one for events to other servers, one for calls of modules and one
-/// for exports, which can all be slow, and one for all other jobs.
-pub(super) fn start(app: &Arc<App>) -> [Runner; 4] {
+/// Starts the runners of jobs: one for events to other servers, one for calls of modules, one for
+/// exports and one for the deletion of accounts, which can all be slow, and one for all other jobs.
+pub(super) fn start(app: &Arc<App>) -> [Runner; 5] {
     let access = access(ServiceUse::Outbox, &app.directory, &app.auth, &app.clock);
     let has_milter = app.config.results_filter() == Filter::Latchmail
         && !app.config.inbound.authserv_id.is_empty();
@@ -68,7 +68,7 @@ pub(super) fn start(app: &Arc<App>) -> [Runner; 4] {
         |handlers, limits| Runner::start(Arc::clone(&app.jobs), &app.host_id, handlers, limits);
     [
         start(
-            vec![Arc::new(departures), snoozer, holds, removals],
+            vec![Arc::new(departures), snoozer, holds],
             Limits::default(),
         ),
         start(vec![Arc::new(deliverer)], latchmail_callbacks::LIMITS),
@@ -76,6 +76,13 @@ pub(super) fn start(app: &Arc<App>) -> [Runner; 4] {
         start(
             vec![Arc::new(ExportJobs(Arc::clone(&app.exports)))],
             latchmail_export::LIMITS,
+        ),
+        start(
+            vec![removals],
+            Limits {
+                running: 4,
+                ..Limits::default()
+            },
         ),
     ]
 }

@@ -4,6 +4,7 @@
 //! handles requests.
 
 mod events;
+mod exports;
 mod hosts;
 mod jobs;
 mod keys;
@@ -34,7 +35,6 @@ use latchmail_core::traces::Tracer;
 use latchmail_directory::Directory;
 use latchmail_directory::credentials::index_keys::ServiceUse;
 use latchmail_events::{Streams, Watcher};
-use latchmail_export::Exports;
 use latchmail_handlers::Handlers;
 use latchmail_http::scim::{self, ScimServer};
 use latchmail_http::{ApiInfo, App, HttpState, RouteTable, route_groups};
@@ -44,7 +44,6 @@ use latchmail_mailbox::filters::Filters;
 use latchmail_mailbox::holds::Holds;
 use latchmail_mailbox::journal::Journal;
 use latchmail_mailbox::outbox::Outbox;
-use latchmail_mailbox::removal::Removals;
 use latchmail_net::dns::Dns;
 use latchmail_net::fetch::Fetch;
 use latchmail_oauth::OAuth;
@@ -79,7 +78,7 @@ pub struct Running {
     socket: Option<PrivateSocket>,
     operator_page: Option<OperatorPage>,
     scim_server: Option<ScimServer>,
-    jobs: [Runner; 4],
+    jobs: [Runner; 5],
     tasks: Vec<JoinHandle<()>>,
     trace_exporter: Option<traces::Exporter>,
 }
@@ -308,13 +307,6 @@ async fn build(
     )?;
     let snoozer = Arc::new(Snoozer::new(&mail, &jobs));
     let routing = Routing::new(directory.clone(), config.sign_in.clone());
-    let removals = Arc::new(Removals::new(
-        &config,
-        directory.accounts.clone(),
-        Arc::clone(&mail),
-        Arc::clone(&jobs),
-        jobs::access(ServiceUse::Removal, &directory, &auth, &clock),
-    )?);
     let webhooks = Webhooks::new(
         &config.webhooks,
         latchmail_callbacks::Parts {
@@ -346,19 +338,19 @@ async fn build(
         auth.mail_server_users(),
         clock.clone(),
     );
-    let exports = Arc::new(Exports::new(
-        &config.export,
+    let (exports, removals) = exports::create(
+        &config,
         latchmail_export::Parts {
             directory: directory.clone(),
             jobs: Arc::clone(&jobs),
             mail: Arc::clone(&mail),
             filters: Arc::clone(&filters),
-            rights: jobs::access(ServiceUse::Index, &directory, &auth, &clock),
-            last_rights: None,
-            journal: None,
+            journal: Arc::clone(&journal),
+            rights: jobs::access(ServiceUse::Outbox, &directory, &auth, &clock),
+            last_rights: jobs::access(ServiceUse::Removal, &directory, &auth, &clock),
             tracer: tracer.clone(),
         },
-    ));
+    )?;
     let services = Services {
         mail: Arc::clone(&mail),
         outbox: Arc::clone(&outbox),

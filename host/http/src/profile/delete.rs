@@ -86,10 +86,7 @@ pub(super) async fn delete_account(app: &App, request: &Request) -> Result<Respo
         let text = "Current password is incorrect";
         return Err(Failure::unauthorized(codes::WRONG_PASSWORD, text).into());
     };
-    // The job is also stored later, so a failure is not an error of this request.
-    if let Err(failure) = app.removals.ensure_due().await {
-        tracing::warn!(?failure, "failed to store the deletion of an account");
-    }
+    app.removals.ensure(&caller.account).await;
     let planned = PlannedDeletion {
         success: true,
         deletes_at,

@@ -382,8 +382,8 @@ pub(super) async fn update<S: OperatorState>(
     ),
     responses(
         (status = 200, description = "The account is disabled or deleted", body = inline(Success)),
+        (status = 403, description = "The mail server has the user, so the account cannot be deleted here", body = ref("#/components/schemas/Error")),
         (status = 404, description = "There is no such account", body = ref("#/components/schemas/Error")),
-        (status = 409, description = "The account is being deleted", body = ref("#/components/schemas/Error")),
         (status = 412, description = "The account has changed", body = ref("#/components/schemas/Error")),
     ),
 )]
@@ -393,6 +393,10 @@ pub(super) async fn delete<S: OperatorState>(
 ) -> Result<Response, Rejection> {
     let app = state.app();
     let purge = flag(request, "purge")?.unwrap_or(false);
+    if purge {
+        let address = account(app, request).await?.address;
+        app.auth.provisioning.rules.check_managed_here(&address)?;
+    }
     let changes = AccountChanges {
         active: Some(false),
         ..AccountChanges::default()
@@ -404,7 +408,7 @@ pub(super) async fn delete<S: OperatorState>(
             .provisioning
             .close(&record.id, true, &origin)
             .await?;
-        app.removals.ensure_due().await?;
+        app.removals.ensure(&record.id).await;
     }
     message::success()
 }

@@ -322,7 +322,7 @@ pub(super) async fn delete<S: OperatorState>(
         updated.await?.ok_or_else(|| changed("account"))?;
     }
     provisioning.close(&record.id, false, &origin).await?;
-    app.removals.ensure_due().await?;
+    app.removals.ensure(&record.id).await;
     let mut response = serialized_json(StatusCode::NO_CONTENT, bytes::Bytes::new());
     response.headers.remove(header::CONTENT_TYPE);
     Ok(response)
