@@ -24,6 +24,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::db::{Db, Error, LastLogins, Lookup, Source, Tx};
 use crate::events::{self, Event, Kind};
+use crate::routes;
 
 /// Maximum number of aliases of an account on platform domains, including deleted aliases. Without
 /// this limit, one account could use up the names on domains that all accounts share.
@@ -229,7 +230,7 @@ pub enum DomainOwner {
 /// The reason why an alias cannot be created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Obstacle {
-    /// The address is taken or reserved.
+    /// The address is taken or reserved, or mail is forwarded to it in a way that would be a loop.
     Taken,
     /// The account is not allowed to have aliases on the domain, or lost this permission.
     Foreign,
@@ -431,7 +432,7 @@ impl Aliases {
                 ),
             )
             .await?;
-        if created == 0 {
+        if created == 0 || routes::causes_loop(&mut tx, account_id).await? {
             return Ok(Err(Obstacle::Taken));
         }
         tx.project(Source::Alias(address)).await?;

@@ -3,8 +3,8 @@
 //! to an account that has already received it is refused.
 //!
 //! The mail server applies the routes (`mailserver_forwards`, `mailserver_separators` and
-//! `mailserver_catch_alls`). It expands no address twice, so a loop that a later change of an alias
-//! causes repeats no mail.
+//! `mailserver_catch_alls`). It expands no address twice, so a loop that arises otherwise, such as
+//! from an imported alias, repeats no mail.
 
 pub mod domain_settings;
 pub mod forwarding;
@@ -113,9 +113,14 @@ async fn has_loop(tx: &mut Tx, account_id: &str) -> Result<bool, Error> {
     Ok(true)
 }
 
-/// Returns `true` if the new address of a renamed account causes a loop. The transaction contains
+/// Returns `true` if a new address or alias of an account causes a loop. The transaction contains
 /// the new address, and has locked the account and the domain.
 pub(crate) async fn causes_loop(tx: &mut Tx, account_id: &str) -> Result<bool, Error> {
+    // The new address is a part of a loop only if its account forwards mail.
+    let forward: Option<String> = tx.optional_value(FORWARD_TO, [account_id]).await?;
+    if forward.is_none() {
+        return Ok(false);
+    }
     lock(tx).await?;
     has_loop(tx, account_id).await
 }

@@ -8,6 +8,8 @@ ALTER TABLE accounts ADD COLUMN deletes_at BIGINT;
 -- longer be enabled.
 ALTER TABLE accounts ADD COLUMN removing BOOLEAN NOT NULL DEFAULT FALSE;
 CREATE INDEX accounts_by_deletion ON accounts (deletes_at) WHERE deletes_at IS NOT NULL;
+-- For lists of the accounts that are not to be deleted, in pages.
+CREATE INDEX accounts_to_stay ON accounts (id) WHERE deletes_at IS NULL;
 CREATE INDEX accounts_by_forward ON accounts (forward_to) WHERE forward_to IS NOT NULL;
 
 -- How mail is delivered to addresses of a domain that are no account and no alias.

@@ -13,6 +13,7 @@ use super::{
 use crate::db::{Error, Source, Tx};
 use crate::events::{self, Event, Kind};
 use crate::operator_tokens::{self, Begun, RequestKey};
+use crate::routes::causes_loop;
 
 /// The number of hexadecimal digits of a version.
 const VERSION_LENGTH: usize = 32;
@@ -272,7 +273,7 @@ async fn insert(
     }
     let made_by: Option<&str> = None;
     let row = (address, account_id, now, made_by);
-    if tx.execute(INSERT, row).await? == 0 {
+    if tx.execute(INSERT, row).await? == 0 || causes_loop(tx, account_id).await? {
         return Ok(Some(Obstacle::Taken));
     }
     tx.project(Source::Alias(address)).await?;

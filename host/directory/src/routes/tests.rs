@@ -3,6 +3,8 @@
 use latchmail_core::caller::Origin;
 
 use super::*;
+use crate::aliases::operator::{AliasRefusal, NewOwnedAlias};
+use crate::aliases::{AliasUpdate, Obstacle};
 use crate::routes::domain_settings::DomainSettings;
 use crate::routes::forwarding::Forward;
 use crate::testing::{Fresh, NOW, both};
@@ -107,6 +109,27 @@ async fn mail_is_not_forwarded_back(fresh: Fresh) {
     assert_eq!(settings(&fresh, "ada.example", None, None).await, changed);
 }
 
+async fn an_alias_that_causes_a_loop_is_refused(fresh: Fresh) {
+    prepare(&fresh).await;
+    settings(&fresh, "example.org", Some("cleo@example.org"), None).await;
+    forward(&fresh, "a", Some("any@example.org")).await;
+    forward(&fresh, "b", Some("ada@example.org")).await;
+    let (aliases, unset) = (&fresh.directory.aliases, AliasUpdate::default());
+    let create = async |account_id: &str| {
+        let new = NewOwnedAlias {
+            account_id,
+            address: "any@example.org",
+            settings: &unset,
+        };
+        let origin = Origin::operator();
+        let created = aliases.create_owned(new, None, NOW, &origin).await.unwrap();
+        created.map(|owned| owned.account_id)
+    };
+    let taken = Err(AliasRefusal::Obstacle(Obstacle::Taken));
+    assert_eq!(create("b").await, taken);
+    assert_eq!(create("c").await, Ok("c".to_owned()));
+}
+
 async fn a_catch_all_that_causes_a_loop_is_refused(fresh: Fresh) {
     prepare(&fresh).await;
     let catch_all = async |to| settings(&fresh, "example.org", to, None).await;
@@ -188,6 +211,7 @@ async fn routes_end_with_their_account_and_domain(fresh: Fresh) {
 
 both!(
     mail_is_not_forwarded_back,
+    an_alias_that_causes_a_loop_is_refused,
     a_catch_all_that_causes_a_loop_is_refused,
     a_route_needs_an_address_that_receives_mail,
     routes_end_with_their_account_and_domain,
