@@ -54,7 +54,7 @@ check: (setup "--check")
     ./scripts/each-crate native clippy --all-targets --locked -- -D warnings
     ./scripts/each-crate wasm clippy --target wasm32-wasip2 --locked -- -D warnings
     sh -n just
-    for script in scripts/*.sh scripts/run scripts/setup scripts/with-servers scripts/test scripts/try scripts/prepare-tests scripts/each-crate scripts/build-components scripts/build-examples scripts/build-previous scripts/build-project scripts/build-tests scripts/check-dependencies scripts/check-packaging scripts/deb scripts/deb-lifecycle scripts/follow scripts/image scripts/fuzz scripts/fuzz-api/run scripts/as-root scripts/bench scripts/debian-root scripts/in-root scripts/screenshots scripts/test-deb scripts/test-image scripts/try-on .ci/run host/mailserver/src/supervisor.sh; do bash -n "$script"; done
+    for script in scripts/*.sh scripts/run scripts/setup scripts/with-servers scripts/test scripts/try scripts/prepare-tests scripts/each-crate scripts/build-components scripts/build-examples scripts/build-previous scripts/build-project scripts/build-tests scripts/check-dependencies scripts/check-packaging scripts/pack-clients scripts/deb scripts/deb-lifecycle scripts/follow scripts/image scripts/fuzz scripts/fuzz-api/run scripts/as-root scripts/bench scripts/debian-root scripts/in-root scripts/screenshots scripts/test-deb scripts/test-image scripts/try-on .ci/run host/mailserver/src/supervisor.sh; do bash -n "$script"; done
     ./scripts/check-dependencies
     ./scripts/check-packaging
     ./scripts/check-code
@@ -98,6 +98,10 @@ deb: (setup "--deb") build
 test-deb: deb (setup "--tests")
     ./scripts/test-deb
 
+# Build the client packages for npm and PyPI; the last lines are the names of their files
+clients: (setup "--clients")
+    @./scripts/pack-clients
+
 # Build the container image; the last line is its name
 image: (setup "--image") build
     @./scripts/as-root image ./scripts/image
@@ -122,7 +126,7 @@ follow page: setup
 try-on system:
     ./scripts/try-on {{ quote(system) }}
 
-[doc("Install missing dependencies: the Rust toolchain, Dovecot, Postfix; --build: only the toolchain; --try: also cargo-nextest; --mail-tests: also PostgreSQL; --deb, --image and --test-image: the tools of these tasks; --check: also cargo-deny; --bench: also PostgreSQL; --profile: also perf and inferno; --tests: also PostgreSQL, HAProxy, Redis, Chromium, cargo-nextest, componentize-js, componentize-py, MCP clients, the MCP conformance suite, client generators, and clients of TLS and HTTP/2")]
+[doc("Install missing dependencies: the Rust toolchain, Dovecot, Postfix; --build: only the toolchain; --try: also cargo-nextest; --mail-tests: also PostgreSQL; --clients, --deb, --image and --test-image: the tools of these tasks; --check: also cargo-deny; --bench: also PostgreSQL; --profile: also perf and inferno; --tests: also PostgreSQL, HAProxy, Redis, Chromium, cargo-nextest, componentize-js, componentize-py, MCP clients, the MCP conformance suite, client generators, and clients of TLS and HTTP/2")]
 [positional-arguments]
 setup *arguments:
     @./scripts/setup "$@"
