@@ -59,7 +59,8 @@ export async function* streamEvents(
                 cursor = block.id || cursor;
             }
         } catch (error) {
-            if (!(error instanceof NetworkError)) throw error;
+            const unavailable = error instanceof ApiError && error.status >= 500;
+            if (!unavailable && !(error instanceof NetworkError)) throw error;
         }
         await pause(Math.min(2 ** failures, MAX_WAIT), signal);
         failures += 1;

@@ -45,6 +45,9 @@ def stream_events(
                     if kind:
                         yield json.loads(data)
                     cursor = identifier or cursor
+        except ApiError as error:
+            if error.status < 500:
+                raise
         except NetworkError:
             pass
         time.sleep(min(2**failures, MAX_WAIT))
