@@ -117,7 +117,6 @@ use self::uses::Uses;
 pub use self::uses::to_the_minute;
 pub use self::verifier::Verifier;
 use crate::account_rules::AccountRules;
-use crate::aliases::Aliases;
 use crate::mail_server::MailServer;
 use crate::mail_server_users::MailServerUsers;
 
@@ -316,11 +315,6 @@ impl Auth {
                 verifier: Arc::clone(&verifier),
                 grace: config.accounts.grace,
                 rules: AccountRules::new(config, directory.clone(), clock.clone()),
-                aliases: Aliases::new(
-                    directory.aliases.clone(),
-                    Arc::clone(&mail_server_accounts.users),
-                    clock.clone(),
-                ),
             },
             administrators: Administrators {
                 directory: directory.clone(),

@@ -18,7 +18,6 @@ use crate::jobs::{self, Lease, NewJob};
 use crate::message_index::{NewEvent, append_event};
 
 pub mod holds;
-mod pending_holds;
 pub mod submissions;
 
 /// The time for which an entry is kept after its outcome.

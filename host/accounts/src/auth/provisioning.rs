@@ -23,7 +23,6 @@ use secrecy::SecretString;
 use super::passwords::{self, imported_hash};
 use super::verifier::Verifier;
 use crate::account_rules::AccountRules;
-use crate::aliases::Aliases;
 use crate::mail_server::MailServer;
 
 /// The password of an account that the operator creates or changes.
@@ -87,8 +86,6 @@ pub struct Provisioning {
     pub(super) grace: Duration,
     /// The rules for accounts.
     pub rules: AccountRules,
-    /// The aliases of all accounts.
-    pub aliases: Aliases,
 }
 
 impl Provisioning {

@@ -68,6 +68,8 @@ const NOTICES: &str = "SELECT MAX(notified_at), COUNT(DISTINCT CASE WHEN notifie
     FROM holds WHERE account_id = $1";
 const WAITING: &str = "SELECT COUNT(*) FROM holds \
     WHERE account_id = $1 AND status = 'pending' AND expires_at > $2";
+const COUNT: &str =
+    "SELECT COUNT(*) FROM holds WHERE status = 'pending' AND ($1 = '' OR account_id = $1)";
 const NOTIFIED: &str = "UPDATE holds SET notified_at = $2 \
     WHERE account_id = $1 AND status = 'pending' AND notified_at IS NULL";
 
@@ -344,6 +346,15 @@ impl Outbox {
             count: u64::try_from(count).unwrap_or(0),
             waiting: u64::try_from(waiting).unwrap_or(0),
         })
+    }
+
+    /// Returns the number of held messages of an account. If `account_id` is empty, returns the
+    /// number for all accounts.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn pending_holds(&self, account_id: &str) -> Result<i64, Error> {
+        self.db.value(COUNT, [account_id]).await
     }
 
     /// Records that a notice about all held messages of the account was written.

@@ -156,7 +156,7 @@ pub(super) async fn list<S: OperatorState>(
         Some(account) => Some(account_of(app, account).await?.id),
         None => None,
     };
-    let aliases = &app.auth.provisioning.aliases;
+    let aliases = &app.aliases;
     let wanted = aliases.owned_after(&paging.after, account.as_deref(), paging.wanted());
     let mut found = wanted.await?;
     let position = |owned: &OwnedAlias| owned.alias.address.clone();
@@ -201,7 +201,7 @@ pub(super) async fn create<S: OperatorState>(
         note: new.note,
         expires_at: expiry(new.expires_at.map(Some))?,
     };
-    let aliases = &app.auth.provisioning.aliases;
+    let aliases = &app.aliases;
     let (id, origin) = (&account.id, request.origin());
     let created = aliases.create_owned(id, &new.address, &settings, key.as_ref(), &origin);
     let owned = created.await?;
@@ -284,7 +284,7 @@ pub(super) async fn update<S: OperatorState>(
         expires_at: expiry(change.expires_at)?,
     };
     let (versions, origin) = (if_match(request), request.origin());
-    let aliases = &app.auth.provisioning.aliases;
+    let aliases = &app.aliases;
     let updated = aliases.update_owned(address, &update, versions.as_deref(), &origin);
     let owned = updated.await?.ok_or_else(|| changed("alias"))?;
     let version = owned.version();
@@ -316,7 +316,7 @@ pub(super) async fn delete<S: OperatorState>(
     state: &S,
     request: &Request,
 ) -> Result<Response, Rejection> {
-    let aliases = &state.app().auth.provisioning.aliases;
+    let aliases = &state.app().aliases;
     let (versions, origin) = (if_match(request), request.origin());
     let deleted = aliases.delete_owned(segment(request, "id"), versions.as_deref(), &origin);
     deleted.await?.ok_or_else(|| changed("alias"))?;
@@ -325,7 +325,7 @@ pub(super) async fn delete<S: OperatorState>(
 
 /// Returns the alias whose address is in the path.
 async fn alias(app: &App, request: &Request) -> Result<OwnedAlias, Rejection> {
-    let aliases = &app.auth.provisioning.aliases;
+    let aliases = &app.aliases;
     let found = aliases.owned(segment(request, "id")).await?;
     Ok(
         found

@@ -1,6 +1,8 @@
 //! The parts of requests and responses that several resources of the admin API use: pages with
 //! cursors, conditional requests, and idempotency keys.
 
+use std::borrow::Cow;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
@@ -107,8 +109,8 @@ fn open_cursor(app: &App, list: &str, cursor: &str) -> Option<String> {
 }
 
 /// Returns 400 for an invalid field or parameter.
-pub(super) fn invalid(text: impl Into<String>) -> Rejection {
-    Rejection::bad_request(codes::INVALID_FIELD, text.into())
+pub(crate) fn invalid(text: impl Into<Cow<'static, str>>) -> Rejection {
+    Rejection::bad_request(codes::INVALID_FIELD, text)
 }
 
 /// Returns the value of a parameter that is `true` or `false`.

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::filter::without_schema;
+use crate::provisioning::request::invalid;
 use crate::rejection::Rejection;
 
 /// The attributes that every response has (RFC 7643, section 7: `returned` is `always`).
@@ -33,7 +34,7 @@ impl Selection {
             (true, true) => Ok(Self::All),
             (false, true) => Ok(Self::Only(only)),
             (true, false) => Ok(Self::Without(without)),
-            (false, false) => Err(super::users::invalid(
+            (false, false) => Err(invalid(
                 "attributes and excludedAttributes cannot be combined",
             )),
         }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::filter::without_schema;
 use super::user::Attributes;
-use super::users::invalid;
+use crate::provisioning::request::invalid;
 use crate::rejection::Rejection;
 
 /// Maximum number of operations of a request.

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::filter::flag;
 use super::{BASE, USER};
-use crate::provisioning::request::Change;
+use crate::provisioning::request::{Change, invalid};
 use crate::rejection::Rejection;
 
 /// Returns the user of an account. `origin` is the URL of the listener.
@@ -146,7 +146,7 @@ impl Attributes {
             return Ok(());
         };
         let parts = value.as_object();
-        let parts = parts.ok_or_else(|| super::users::invalid("name must be an object"))?;
+        let parts = parts.ok_or_else(|| invalid("name must be an object"))?;
         for (part, value) in parts {
             self.set("name", Some(&part.to_ascii_lowercase()), Some(value))?;
         }
@@ -167,7 +167,7 @@ fn text(name: &str, value: Option<&Value>) -> Result<Option<String>, Rejection> 
     };
     match text {
         Some(Value::String(text)) => Ok(Some(text.clone()).filter(|text| !text.is_empty())),
-        _ => Err(super::users::invalid(format!("{name} must be a string"))),
+        _ => Err(invalid(format!("{name} must be a string"))),
     }
 }
 

@@ -18,7 +18,7 @@ use super::user::{Attributes, address_of, location, resource};
 use crate::app::App;
 use crate::message::{Request, Response, serialized_json};
 use crate::provisioning::OperatorState;
-use crate::provisioning::request::{changed, entity_tag, if_match, segment};
+use crate::provisioning::request::{changed, entity_tag, if_match, invalid, segment};
 use crate::rejection::Rejection;
 
 const LIST_RESPONSE: &str = "urn:ietf:params:scim:api:messages:2.0:ListResponse";
@@ -27,11 +27,6 @@ const LIST_RESPONSE: &str = "urn:ietf:params:scim:api:messages:2.0:ListResponse"
 const DEFAULT_COUNT: u32 = 100;
 /// The maximum number of users on a page.
 pub(super) const MAX_COUNT: u32 = 500;
-
-/// Returns 400 for an invalid value.
-pub(super) fn invalid(text: impl Into<String>) -> Rejection {
-    Rejection::bad_request(codes::INVALID_FIELD, text.into())
-}
 
 /// Returns a JSON response with the media type of SCIM.
 pub(super) fn scim_json(status: StatusCode, value: &Value) -> Response {
