@@ -1,7 +1,8 @@
 //! The archive with the data of an account, and its import with the operator's command.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use futures_util::TryStreamExt as _;
@@ -74,6 +75,15 @@ async fn download(person: &Person<'_>, id: &str) -> PathBuf {
     path
 }
 
+/// Returns a JSON file of an archive.
+fn file_of_archive(archive: &Path, name: &str) -> Value {
+    let folder = archive.with_extension("unpacked");
+    let mut unpack = Command::new("python3");
+    unpack.args(["-m", "zipfile", "-e"]).arg(archive);
+    assert!(unpack.arg(&folder).status().unwrap().success());
+    serde_json::from_slice(&std::fs::read(folder.join(name)).unwrap()).unwrap()
+}
+
 /// Imports a file or a folder into a mailbox, and returns the numbers of messages.
 async fn import(service: &Service, address: &str, file: &str, more: &[&str]) -> Value {
     let arguments = [&["mailbox", "import", address, file, "--json"][..], more].concat();
@@ -108,6 +118,14 @@ async fn an_archive_has_all_data_and_its_import_restores_the_mailbox_once() {
     )
     .await;
 
+    let token = ada.token(&["mail:read", "mail:write"]).await;
+    let uid = ada.uids("Work").await[0];
+    let flag = format!("POST /api/v1/mail/messages/{uid}/flag");
+    let request = service.request(&flag);
+    let request = request.bearer_auth(token["token"].as_str().unwrap());
+    let label = json!({ "flags": ["$Label"], "action": "add", "folder": "Work" });
+    Response::of_json(request, &label).await.succeeds(200);
+
     let export = ada.send(&format!("POST {EXPORT}")).await.succeeds(202);
     let id = export["id"].as_str().unwrap();
     bob.send(&format!("GET {EXPORT}/{id}"))
@@ -131,6 +149,14 @@ async fn an_archive_has_all_data_and_its_import_restores_the_mailbox_once() {
     part(&ada, id, "bytes=9999999999-")
         .await
         .fails(416, "The range is outside of the content");
+
+    let journal = file_of_archive(&file, "journal.json");
+    assert_eq!(journal["complete"], true, "{journal}");
+    let change = &journal["changes"][0];
+    assert_eq!(
+        (&change["kind"], &change["grant"]),
+        (&json!("flags"), &token["id"])
+    );
 
     // The import stores each message once, with the same bytes, flags and dates.
     let file = file.display().to_string();

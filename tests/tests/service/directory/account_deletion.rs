@@ -149,4 +149,14 @@ async fn after_the_grace_period_nothing_of_the_account_is_left_but_its_addresses
     assert!(!has_text(&stored, b"a-secret-subject"), "{stored:?}");
     let audit = run_command(&service, "audit --account ada@first.test").await;
     assert!(audit.contains("account_deleted"), "{audit}");
+
+    // The operator can still import the last export.
+    let kept = std::fs::read_dir(service.state.join("exports/kept")).unwrap();
+    let kept = kept.map(|file| file.unwrap().path().display().to_string());
+    let kept: Vec<String> = kept.collect();
+    assert_eq!(kept.len(), 1, "{kept:?}");
+    let arguments = ["mailbox", "import", &bob.address, &kept[0]];
+    let imported = service.operator_with_all_settings(&arguments, &[]).await;
+    let expected = "3 imported, 0 already there, 0 not imported\n";
+    assert_eq!(imported.succeeds(), expected);
 }
