@@ -29,8 +29,8 @@ pub const LIMITS: Limits = Limits {
     of_account: 1,
     lease: Duration::from_secs(10),
 };
-/// The time after which an export that has not ended fails.
-const MAX_DURATION: Duration = Duration::from_hours(48);
+/// The time after which an export that has not ended fails. Deletions of accounts wait for it.
+const MAX_DURATION: Duration = Duration::from_hours(24);
 /// The wait for another host that is ending a step.
 const LOCKED_WAIT: Duration = Duration::from_secs(2);
 /// The space that must be free before a step: a batch of messages, or a large message twice.

@@ -34,8 +34,8 @@ use crate::outbox::SenderAccess;
 
 /// The kind of the jobs.
 const KIND: &str = "account-removal";
-/// The time until the job asks again whether the last export is complete.
-const EXPORT_DELAY: Duration = Duration::from_secs(1);
+/// The shortest and the longest time until the job asks again whether the last export is complete.
+const EXPORT_DELAYS: [Duration; 2] = [Duration::from_secs(1), Duration::from_mins(1)];
 /// Maximum number of messages that one command deletes.
 const BATCH: usize = 1000;
 /// Maximum number of lists of the messages in the inbox. A delivery that was accepted before the
@@ -53,8 +53,8 @@ const MAX_ACCOUNTS: u32 = 1000;
 pub trait LastExport: fmt::Debug + Send + Sync {
     /// Exports the mailbox of an account that is being deleted. Returns `true` if the export is
     /// complete, or if there is nothing to export. Returns `false` if the export needs more time:
-    /// the job calls this function again after a second, possibly on another host. The
-    /// credential of `access` is valid until the account is deleted. The account is disabled.
+    /// the job calls this function again after seconds, possibly on another host. The credential of
+    /// `access` is valid until the account is deleted. The account is disabled.
     ///
     /// # Errors
     /// Returns an [`Error`] if the export fails. The job calls this function again later.
@@ -165,7 +165,11 @@ impl Removals {
         if !self.sign_in.is_at_mail_server(&address) {
             match self.empty_mailbox(&access).await {
                 Ok(true) => outcome = "with_mailbox",
-                Ok(false) => return Ok(Outcome::Later(now.plus(EXPORT_DELAY))),
+                Ok(false) => {
+                    let [shortest, longest] = EXPORT_DELAYS;
+                    let delay = (now.since(job.due_at) / 20).clamp(shortest, longest);
+                    return Ok(Outcome::Later(now.plus(delay)));
+                }
                 Err(Error::CredentialRefused) if now.since(job.due_at) > CREDENTIAL_TIMEOUT => {
                     tracing::error!(
                         mailbox = account,
