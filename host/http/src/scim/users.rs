@@ -309,6 +309,7 @@ pub(super) async fn delete<S: OperatorState>(
     let record = record(app, request).await?;
     let (provisioning, origin) = (&app.auth.provisioning, request.origin());
     if let Some(versions) = if_match(request) {
+        provisioning.rules.check_managed_here(&record.address)?;
         let changes = AccountChanges {
             active: Some(false),
             ..AccountChanges::default()
