@@ -18,7 +18,7 @@ mod mail_bounds;
 mod mail_corpus;
 mod message_changes;
 mod outage;
-mod quota;
+pub(crate) mod quota;
 mod reading;
 mod round_trips;
 mod search;

@@ -5,6 +5,7 @@ use latchmail_tests::{PASSWORD, Person, Service, add_alias, message_with_subject
 use serde_json::{Value, json};
 
 use super::operator_accounts::{delivery, run_command, sign_in};
+use crate::mail::quota::rcpt;
 
 /// Returns the subjects in the inbox of a person, sorted.
 async fn inbox(person: &Person<'_>) -> Vec<String> {
@@ -60,6 +61,21 @@ async fn mail_for_unknown_and_extended_addresses_is_delivered() {
     assert_eq!(delivery(&service, "any@first.test").await, 550);
     let disabled = "domain routes first.test --catch-all ada@first.test";
     fails(&service, disabled, "an active account").await;
+}
+
+#[tokio::test]
+async fn a_full_mailbox_refuses_mail_for_extended_and_unknown_addresses() {
+    let settings = format!("[plans.default]\nstorage = {}\n", 20 * 1024);
+    let service = Service::with_mail_and(&settings).await;
+    service.create_account("ada@first.test").await;
+    let routes = "domain routes first.test --catch-all ada@first.test --separator +";
+    run_command(&service, routes).await;
+    for to in ["ada+x@first.test", "any@first.test"] {
+        let refused = rcpt(&service, to, 60 * 1024).await;
+        assert!(refused.starts_with("552 5.2.2"), "{to}: {refused}");
+        let accepted = rcpt(&service, to, 1024).await;
+        assert!(accepted.starts_with("250"), "{to}: {accepted}");
+    }
 }
 
 #[tokio::test]
