@@ -37,7 +37,7 @@ impl Service {
     /// Returns all rows of all tables, as text.
     pub async fn dump(&self) -> Vec<String> {
         match self.app().directory.db() {
-            Db::Sqlite(pool) => {
+            Db::Sqlite(pool, _) => {
                 let tables = "SELECT name, (SELECT group_concat('quote(' || name || ')', ' || '' '' || ') FROM pragma_table_info(t.name)) \
                      FROM main.sqlite_master t WHERE type = 'table'";
                 let tables: Vec<(String, String)> =
@@ -76,7 +76,7 @@ impl Service {
     pub async fn any_session(&self) -> (String, String) {
         let query = "SELECT account_id, sid FROM sessions";
         match self.app().directory.db() {
-            Db::Sqlite(pool) => sqlx::query_as(query).fetch_one(pool).await,
+            Db::Sqlite(pool, _) => sqlx::query_as(query).fetch_one(pool).await,
             Db::Postgres(pool) => sqlx::query_as(query).fetch_one(pool).await,
         }
         .unwrap()

@@ -1,7 +1,8 @@
 //! Changes the service's database directly, to create states that no route can create.
 
 use latchmail_core::config::Database;
-use latchmail_directory::{Db, Directory};
+use latchmail_directory::Directory;
+use latchmail_directory::db::Tx;
 
 use crate::{Person, Service};
 
@@ -22,23 +23,25 @@ pub(crate) async fn open(database: &Database) -> Directory {
 /// Adds an alias to a person's account.
 pub async fn add_alias(person: &Person<'_>, address: &str, active: bool) {
     let directory = open(&person.service.database()).await;
-    match directory.db() {
-        Db::Sqlite(pool) => sqlx::query(ADD_ALIAS)
+    let mut tx = directory.db().begin().await.unwrap();
+    match &mut tx {
+        Tx::Sqlite(tx) => sqlx::query(ADD_ALIAS)
             .bind(address)
             .bind(&person.address)
             .bind(active)
-            .execute(pool)
+            .execute(&mut **tx)
             .await
             .map(drop),
-        Db::Postgres(pool) => sqlx::query(ADD_ALIAS)
+        Tx::Postgres(tx) => sqlx::query(ADD_ALIAS)
             .bind(address)
             .bind(&person.address)
             .bind(active)
-            .execute(pool)
+            .execute(&mut **tx)
             .await
             .map(drop),
     }
     .unwrap();
+    tx.commit().await.unwrap();
     directory.db().repair_mailserver().await.unwrap();
     directory.close().await;
 }
@@ -47,31 +50,41 @@ pub async fn add_alias(person: &Person<'_>, address: &str, active: bool) {
 pub(crate) async fn add_profile(person: &Person<'_>) {
     let created_at = person.service.clock.now().millis();
     let directory = open(&person.service.database()).await;
-    match directory.db() {
-        Db::Sqlite(pool) => sqlx::query(ADD_PROFILE)
+    let mut tx = directory.db().begin().await.unwrap();
+    match &mut tx {
+        Tx::Sqlite(tx) => sqlx::query(ADD_PROFILE)
             .bind(&person.address)
             .bind(created_at)
-            .execute(pool)
+            .execute(&mut **tx)
             .await
             .map(drop),
-        Db::Postgres(pool) => sqlx::query(ADD_PROFILE)
+        Tx::Postgres(tx) => sqlx::query(ADD_PROFILE)
             .bind(&person.address)
             .bind(created_at)
-            .execute(pool)
+            .execute(&mut **tx)
             .await
             .map(drop),
     }
     .unwrap();
+    tx.commit().await.unwrap();
     directory.close().await;
 }
 
 /// Makes the outcome of all imports with an idempotency key unknown.
 pub async fn forget_imports(service: &Service) {
     let directory = open(&service.database()).await;
-    match directory.db() {
-        Db::Sqlite(pool) => sqlx::query(FORGET_IMPORTS).execute(pool).await.map(drop),
-        Db::Postgres(pool) => sqlx::query(FORGET_IMPORTS).execute(pool).await.map(drop),
+    let mut tx = directory.db().begin().await.unwrap();
+    match &mut tx {
+        Tx::Sqlite(tx) => sqlx::query(FORGET_IMPORTS)
+            .execute(&mut **tx)
+            .await
+            .map(drop),
+        Tx::Postgres(tx) => sqlx::query(FORGET_IMPORTS)
+            .execute(&mut **tx)
+            .await
+            .map(drop),
     }
     .unwrap();
+    tx.commit().await.unwrap();
     directory.close().await;
 }

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use latchmail_core::keyring::Keyring;
-use latchmail_directory::Db;
+use latchmail_directory::db::Tx;
 use latchmail_dkim::KeyPair;
 use latchmail_net::dns::dkim_value;
 use serde_json::json;
@@ -99,27 +99,29 @@ pub async fn add_domain(person: &Person<'_>, domain: &str) -> Records {
     let pair = KeyPair::generate().await.unwrap();
     let sealed = pair.sealed(&keys, domain).unwrap();
     let directory = directory::open(&person.service.database()).await;
-    match directory.db() {
-        Db::Sqlite(pool) => sqlx::query(CLAIM)
+    let mut tx = directory.db().begin().await.unwrap();
+    match &mut tx {
+        Tx::Sqlite(tx) => sqlx::query(CLAIM)
             .bind(&person.address)
             .bind(domain)
             .bind(pair.selector())
             .bind(pair.public_key())
             .bind(sealed)
-            .execute(pool)
+            .execute(&mut **tx)
             .await
             .map(drop),
-        Db::Postgres(pool) => sqlx::query(CLAIM)
+        Tx::Postgres(tx) => sqlx::query(CLAIM)
             .bind(&person.address)
             .bind(domain)
             .bind(pair.selector())
             .bind(pair.public_key())
             .bind(sealed)
-            .execute(pool)
+            .execute(&mut **tx)
             .await
             .map(drop),
     }
     .unwrap();
+    tx.commit().await.unwrap();
     directory.db().repair_mailserver().await.unwrap();
     directory.close().await;
     Records::from([dns_record(domain, pair.selector(), pair.public_key())])

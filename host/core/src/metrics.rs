@@ -147,6 +147,14 @@ families! {
         "Open connections of the pool to the database.");
     Gauge DATABASE_IN_USE("latchmail_database_connections_in_use", [],
         "Connections to the database that a request uses.");
+    Gauge DATABASE_WRITES_WAITING("latchmail_database_writes_waiting", [],
+        "Transactions that wait for the writer of the SQLite database.");
+    Histogram DATABASE_WRITE_WAIT("latchmail_database_write_wait_seconds", [],
+        "Wait of a transaction for the writer of the SQLite database.");
+    Counter DATABASE_WRITES("latchmail_database_writes_total", [],
+        "Transactions that the writer of the SQLite database has committed.");
+    Histogram DATABASE_COMMIT_DURATION("latchmail_database_commit_duration_seconds", [],
+        "Time to commit a group of transactions to the SQLite database.");
     Counter DATABASE_ERRORS("latchmail_database_errors_total", [],
         "Failed operations of the database.");
     Gauge DATABASE_UP("latchmail_database_up", [],

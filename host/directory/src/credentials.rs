@@ -353,7 +353,7 @@ impl Credentials {
             match &self.db {
                 // Keep the transactions short, because on SQLite other writers wait until a
                 // transaction ends.
-                Db::Sqlite(_) => {
+                Db::Sqlite(..) => {
                     let mut tx = self.db.begin().await?;
                     for &(id, at) in batch {
                         tx.execute(SET_LAST_USED, (id, *at)).await?;

@@ -7,6 +7,9 @@
 //! let row: Option<Row> = self.db.optional(BY_ID, [id]).await?;
 //! ```
 //!
+//! On SQLite, every change goes through one [`Writer`], and the connections of the pool can only
+//! read. On PostgreSQL, every connection of the pool can write.
+//!
 //! SQLite and PostgreSQL are opened in different ways, see [`sqlite`] and [`postgres`]. Locks on
 //! rows also differ, see [`Tx::lock_account`], [`Tx::lock_domain`], [`Tx::lock_domain_shared`] and
 //! [`Tx::lock_module_shared`].
@@ -22,13 +25,14 @@ mod postgres;
 mod query;
 mod sqlite;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use latchmail_core::codes;
 use latchmail_core::config;
 use latchmail_core::error::Failure;
 use latchmail_core::metrics;
-use sqlx::{PgPool, Postgres, Sqlite, SqlitePool, Transaction};
+use sqlx::{PgPool, Postgres, SqlitePool, Transaction};
 
 pub(crate) use inspection::{APPLIED, compare_postgres, compare_sqlite};
 pub use inspection::{Inspection, Schema, SqliteFiles, inspect, sqlite_files};
@@ -38,6 +42,7 @@ pub(super) use postgres::options as postgres_options;
 pub(crate) use query::Parameters;
 pub(super) use sqlite::mailserver_file;
 pub(crate) use sqlite::projection::Source;
+pub use sqlite::writer::{SqliteTx, Writer};
 pub(crate) use sqlite::{BUSY_TIMEOUT, LastLoginsFile, SqlitePaths, beside, unusable};
 
 /// Maximum time that a request waits for a connection of the pool. After this time, the request
@@ -49,6 +54,7 @@ const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
 /// the lock.
 const BEGIN_POSTGRES: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 const BEGIN_SQLITE: &str = "BEGIN IMMEDIATE";
+const COMMIT_SQLITE: &str = "COMMIT";
 /// All queries of a snapshot read the same state of the database.
 pub(super) const SNAPSHOT_POSTGRES: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
@@ -81,6 +87,13 @@ pub enum Error {
     /// The database failed or is unreachable.
     #[error("the database failed: {0}")]
     Database(#[source] sqlx::Error),
+    /// The commit of a group of transactions failed, so none of them changed anything.
+    #[error("the database failed to commit: {0}")]
+    Commit(#[source] Arc<sqlx::Error>),
+    /// Too many transactions wait for the writer of an SQLite database, or a transaction has waited
+    /// too long.
+    #[error("the database is busy: {0}")]
+    Busy(&'static str),
     /// An SQLite query outside of the connection pool failed.
     #[error("the database failed: {0}")]
     Lookup(#[source] rusqlite::Error),
@@ -102,12 +115,30 @@ impl Error {
     pub fn is_unavailable(&self) -> bool {
         match self {
             Self::Database(error) => outage::is_outage(error),
+            Self::Commit(error) => outage::is_outage(error),
+            Self::Busy(_) => true,
             Self::Lookup(error) => matches!(
                 error.sqlite_error_code(),
                 Some(rusqlite::ErrorCode::DatabaseBusy | rusqlite::ErrorCode::DatabaseLocked)
             ),
             Self::Migration(_) | Self::Unknown(_) | Self::Unusable(_) => false,
         }
+    }
+
+    /// Returns the error for a transaction that cannot wait for the writer any longer.
+    fn busy(reason: &'static str) -> Self {
+        metrics::DATABASE_ERRORS.increment([]);
+        Self::Busy(reason)
+    }
+
+    /// Returns the error for a transaction whose group was not committed.
+    fn not_committed(error: Arc<sqlx::Error>) -> Self {
+        metrics::DATABASE_ERRORS.increment([]);
+        if matches!(*error, sqlx::Error::WorkerCrashed) {
+            // The thread of the connection has ended, perhaps after the commit.
+            return Self::Unknown(sqlx::Error::WorkerCrashed);
+        }
+        Self::Commit(error)
     }
 
     /// Returns the error for a `database.url` with an unknown scheme. The message does not contain
@@ -155,8 +186,9 @@ pub(crate) fn is_missing_table(error: &sqlx::Error) -> bool {
 /// A connection pool of an SQLite or PostgreSQL database.
 #[derive(Clone, Debug)]
 pub enum Db {
-    /// SQLite.
-    Sqlite(SqlitePool),
+    /// SQLite: the pool, whose connections can only read, and the writer. Without a writer, the
+    /// database was opened only to read it.
+    Sqlite(SqlitePool, Option<Writer>),
     /// PostgreSQL.
     Postgres(PgPool),
 }
@@ -183,19 +215,19 @@ pub(super) enum LastLogins {
 /// [`Tx::commit`] rolls back the changes.
 #[derive(Debug)]
 pub enum Tx {
-    /// A transaction on SQLite. The transaction begins as IMMEDIATE. Therefore the transaction
-    /// waits for other writers at its start, and not at its first change.
-    Sqlite(Transaction<'static, Sqlite>),
+    /// A transaction on SQLite. The transaction waits for the writer at its start, and not at its
+    /// first change. Until its end, no other transaction of this process can change the database.
+    Sqlite(SqliteTx),
     /// A transaction on PostgreSQL, with the isolation level READ COMMITTED.
     Postgres(Transaction<'static, Postgres>),
 }
 
 /// Evaluates an expression for SQLite or PostgreSQL: `on!(db, pool => …)`. `db` is a `&Db`. `pool`
-/// is an executor for any number of queries.
+/// is an executor for any number of queries. On SQLite, these queries can only read.
 macro_rules! on {
     ($db:expr, $executor:ident => $body:expr) => {
         match $db {
-            $crate::db::Db::Sqlite($executor) => $body,
+            $crate::db::Db::Sqlite($executor, _) => $body,
             $crate::db::Db::Postgres($executor) => $body,
         }
     };
@@ -240,9 +272,9 @@ impl Db {
     pub(super) async fn open_all(config: &config::Database) -> Result<Opened, Error> {
         match config.url.split_once(':') {
             Some(("sqlite", _)) => {
-                let (pool, main, last_logins) = sqlite::open(config).await?;
+                let (db, main, last_logins) = sqlite::open(config).await?;
                 Ok(Opened {
-                    db: Self::Sqlite(pool),
+                    db,
                     lookup: Lookup::Sqlite(lookup::File::new(main)),
                     last_logins: LastLogins::File(last_logins),
                 })
@@ -259,13 +291,19 @@ impl Db {
         }
     }
 
-    /// Begins a write transaction.
+    /// Begins a write transaction. On SQLite, all other writers of this process wait until the
+    /// transaction ends. So the caller must wait for nothing else before the end.
     ///
     /// # Errors
-    /// Returns [`Error::Database`] if the database cannot begin a transaction.
+    /// Returns [`Error::Database`] if the database cannot begin a transaction, or [`Error::Busy`]
+    /// if too many transactions wait.
     pub async fn begin(&self) -> Result<Tx, Error> {
         Ok(match self {
-            Self::Sqlite(pool) => Tx::Sqlite(pool.begin_with(BEGIN_SQLITE).await?),
+            Self::Sqlite(_, Some(writer)) => Tx::Sqlite(writer.begin().await?),
+            Self::Sqlite(_, None) => {
+                let reason = "the database was opened only to read it";
+                return Err(Error::Unusable(reason.into()));
+            }
             Self::Postgres(pool) => Tx::Postgres(pool.begin_with(BEGIN_POSTGRES).await?),
         })
     }
@@ -304,21 +342,28 @@ impl Db {
     /// # Errors
     /// Returns [`Error::Database`] if the database fails. Nothing is changed in that case.
     pub async fn repair_mailserver(&self) -> Result<(), Error> {
-        match self {
-            Self::Sqlite(pool) => sqlite::repair(pool).await,
-            Self::Postgres(_) => Ok(()),
+        if let Self::Postgres(_) = self {
+            return Ok(());
         }
+        let mut tx = self.begin().await?;
+        if let Tx::Sqlite(tx) = &mut tx {
+            sqlite::projection::repair(tx).await?;
+        }
+        tx.commit().await
     }
 
     /// Waits until the current operations have ended, and closes all connections.
     pub async fn close(&self) {
+        if let Self::Sqlite(_, Some(writer)) = self {
+            writer.close().await;
+        }
         on!(self, pool => pool.close().await);
     }
 
     /// Returns the query for the kind of the database.
     pub(crate) fn query(&self, [sqlite, postgres]: [&'static str; 2]) -> &'static str {
         match self {
-            Self::Sqlite(_) => sqlite,
+            Self::Sqlite(..) => sqlite,
             Self::Postgres(_) => postgres,
         }
     }
@@ -402,18 +447,19 @@ impl Tx {
     }
 
     /// Commits the transaction. On SQLite, this call also deletes DKIM keys from the milter's file
-    /// if the transaction has made these keys invalid, for example by releasing a domain.
+    /// if the transaction has made these keys invalid, for example by releasing a domain. The
+    /// changes are on the disk when this call returns.
     ///
     /// # Errors
-    /// Returns [`Error::Database`] if the commit fails. The transaction is rolled back in that
-    /// case. Returns [`Error::Unknown`] if the connection is lost.
+    /// Returns [`Error::Database`] or [`Error::Commit`] if the commit fails. The transaction is
+    /// rolled back in that case. Returns [`Error::Unknown`] if the connection is lost.
     pub async fn commit(self) -> Result<(), Error> {
         match self {
             Self::Sqlite(mut tx) => {
                 #[cfg(test)]
                 sqlite::projection::check(&mut tx).await?;
                 sqlite::withdraw(&mut tx).await?;
-                tx.commit().await.changed()
+                tx.commit().await
             }
             Self::Postgres(tx) => tx.commit().await.changed(),
         }

@@ -168,7 +168,7 @@ impl Hosts {
         let own = self.own.get().cloned();
         let mut hosts: Vec<String> = match &self.db {
             // Only one host uses an SQLite database. A stopped process can have a row.
-            Db::Sqlite(_) => Vec::new(),
+            Db::Sqlite(..) => Vec::new(),
             Db::Postgres(_) => {
                 let query = self.db.query(SEEN);
                 self.db.values(query, [before(age)]).await?

@@ -175,7 +175,7 @@ impl Jobs {
     /// Returns [`Error`] if the database fails.
     pub async fn now(&self, clock: &Clock) -> Result<Timestamp, Error> {
         match &self.db {
-            Db::Sqlite(_) => Ok(clock.now()),
+            Db::Sqlite(..) => Ok(clock.now()),
             Db::Postgres(_) => Ok(Timestamp::from_millis(self.db.value(NOW, ()).await?)),
         }
     }
@@ -267,7 +267,7 @@ impl Jobs {
     /// Returns [`Error`] if the database fails.
     pub async fn lease(&self, new: NewLease<'_>) -> Result<Option<(Lease, StoredJob)>, Error> {
         let expired_at = match &self.db {
-            Db::Sqlite(_) => Timestamp::from_millis(i64::MIN),
+            Db::Sqlite(..) => Timestamp::from_millis(i64::MIN),
             Db::Postgres(_) => new.now,
         };
         let parameters = (
@@ -278,7 +278,7 @@ impl Jobs {
             new.kinds,
             new.account_limit,
         );
-        let row = self.db.optional(self.db.query(LEASE), parameters).await;
+        let row = self.db.returning(self.db.query(LEASE), parameters).await;
         let row: Option<LeasedRow> = match row {
             // Another host has leased a job with the same key at the same time.
             Err(Error::Database(error)) if is_unique_violation(&error) => return Ok(None),
@@ -372,7 +372,7 @@ impl Jobs {
     /// Ends the leases of earlier processes. The service calls this function at its start. Does
     /// nothing on PostgreSQL, because other hosts may be doing these jobs.
     pub(super) async fn abandon(&self) -> Result<(), Error> {
-        if let Db::Sqlite(_) = &self.db {
+        if let Db::Sqlite(..) = &self.db {
             self.db.execute(ABANDON, ()).await?;
         }
         Ok(())

@@ -122,7 +122,7 @@ impl MailServerView {
             .max_connections(CONNECTIONS)
             .acquire_timeout(TIMEOUT);
         Ok(Self {
-            db: Db::Sqlite(pool.connect_lazy_with(options)),
+            db: Db::Sqlite(pool.connect_lazy_with(options), None),
             file,
         })
     }
@@ -163,7 +163,7 @@ impl MailServerView {
                     receipts.remove(&address);
                 }
             }
-            Db::Sqlite(_) => {
+            Db::Sqlite(..) => {
                 let addresses: Vec<String> = receipts.keys().cloned().collect();
                 for address in addresses {
                     let aliases: i64 = self.db.value(IS_ALIAS, [&address]).await?;
@@ -238,7 +238,7 @@ impl MailServerView {
                 let add = sqlx::query(ADD_SUBMISSION).bind(id).bind(now.seconds());
                 add.execute(pool).await?.rows_affected()
             }
-            Db::Sqlite(_) => {
+            Db::Sqlite(..) => {
                 let mut connection =
                     LastLoginsFile::open_for_milter(&self.file, WRITE_TIMEOUT).await?;
                 let add = sqlx::query(ADD_SUBMISSION).bind(id).bind(now.seconds());
@@ -333,7 +333,7 @@ impl MailServerView {
                 }
                 tx.commit().await?;
             }
-            Db::Sqlite(_) => {
+            Db::Sqlite(..) => {
                 let mut connection =
                     LastLoginsFile::open_for_milter(&self.file, WRITE_TIMEOUT).await?;
                 let size: i64 = sqlx::query_scalar(FILE_SIZE)

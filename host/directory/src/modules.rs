@@ -134,7 +134,7 @@ impl Modules {
     /// Returns [`Error`] if the database fails.
     pub async fn lock_changes(&self) -> Result<ChangeLock, Error> {
         let mut tx = match &self.db {
-            Db::Sqlite(_) => return Ok(ChangeLock { _tx: None }),
+            Db::Sqlite(..) => return Ok(ChangeLock { _tx: None }),
             Db::Postgres(_) => self.db.begin().await?,
         };
         tx.execute(LOCK_CHANGES, ()).await?;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use latchmail_core::clock::Timestamp;
 
-use crate::db::{Changed as _, Db, Error};
+use crate::db::{Db, Error};
 
 /// The time for which an idempotency key is stored.
 pub const RETENTION: Duration = Duration::from_hours(24);
@@ -179,8 +179,8 @@ impl Sendings {
     /// calls this function at its start. Does nothing on PostgreSQL, because other processes may be
     /// sending these messages.
     pub(super) async fn abandon(&self) -> Result<(), Error> {
-        if let Db::Sqlite(pool) = &self.db {
-            sqlx::query(ABANDON).execute(pool).await.changed()?;
+        if let Db::Sqlite(..) = &self.db {
+            self.db.execute(ABANDON, ()).await?;
         }
         Ok(())
     }

@@ -73,7 +73,7 @@ impl Fresh {
         if let Some(file) = self.mailserver_file() {
             let options = SqliteConnectOptions::new().filename(file);
             let pool = SqlitePoolOptions::new().connect_with(options).await?;
-            return Ok(Db::Sqlite(pool));
+            return Ok(Db::Sqlite(pool, None));
         }
         let pool = PgPoolOptions::new()
             .after_connect(|connection, _| {

@@ -17,7 +17,7 @@ use latchmail_core::caller::{Credential, MailCredential, Origin, Proof};
 use latchmail_core::clock::Timestamp;
 use latchmail_core::error::Kind;
 use latchmail_core::secrets;
-use latchmail_directory::Db;
+use latchmail_directory::db::{Db, Tx};
 use secrecy::{ExposeSecret, SecretString};
 use sqlx::SqlitePool;
 
@@ -150,13 +150,18 @@ impl Stage {
 
     fn pool(&self) -> &SqlitePool {
         match self.auth.directory.db() {
-            Db::Sqlite(pool) => pool,
+            Db::Sqlite(pool, _) => pool,
             Db::Postgres(_) => panic!("the stage is on SQLite"),
         }
     }
 
     async fn execute(&self, query: &'static str) {
-        sqlx::query(query).execute(self.pool()).await.unwrap();
+        let mut tx = self.auth.directory.db().begin().await.unwrap();
+        let Tx::Sqlite(connection) = &mut tx else {
+            panic!("the stage is on SQLite");
+        };
+        sqlx::query(query).execute(&mut **connection).await.unwrap();
+        tx.commit().await.unwrap();
     }
 
     async fn texts(&self, query: &'static str) -> Vec<String> {

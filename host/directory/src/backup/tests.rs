@@ -29,7 +29,7 @@ fn restore_at(restored_at: Timestamp) -> Restore {
 async fn run(fresh: &Fresh, restore: Restore) {
     let db = fresh.directory.db();
     let script = match db {
-        crate::Db::Sqlite(_) => restore.script(),
+        crate::Db::Sqlite(..) => restore.script(),
         crate::Db::Postgres(_) => postgres_script("public", &restore),
     };
     execute(db, script.leak()).await.unwrap();
@@ -95,7 +95,7 @@ async fn app_passwords_end_only_on_request(fresh: Fresh) {
         ("old", "ada@example.org")
     );
     let database = match fresh.directory.db() {
-        crate::Db::Sqlite(_) => fresh.config.url.strip_prefix("sqlite:").unwrap(),
+        crate::Db::Sqlite(..) => fresh.config.url.strip_prefix("sqlite:").unwrap(),
         crate::Db::Postgres(_) => fresh.config.url.rsplit('/').next().unwrap(),
     };
     let in_replaced = replaced_client_passwords(&fresh.config, database).await;

@@ -134,8 +134,36 @@ impl Db {
         query: &'static str,
         parameters: impl Parameters<'p>,
     ) -> Result<u64, Error> {
-        on!(self, pool => bind!(sqlx::query(query), parameters)
-            .execute(pool).await.changed().map(|done| done.rows_affected()))
+        match self {
+            Self::Sqlite(..) => {
+                let mut tx = self.begin().await?;
+                let changed = tx.execute(query, parameters).await?;
+                tx.commit().await?;
+                Ok(changed)
+            }
+            Self::Postgres(pool) => {
+                let done = bind!(sqlx::query(query), parameters).execute(pool).await;
+                done.changed().map(|done| done.rows_affected())
+            }
+        }
+    }
+
+    /// Runs a statement that changes rows and returns one of them, in a transaction of its own.
+    /// Returns the first row, or `None` if there is no row.
+    pub(crate) async fn returning<'p, T: Fetch>(
+        &self,
+        query: &'static str,
+        parameters: impl Parameters<'p>,
+    ) -> Result<Option<T>, Error> {
+        match self {
+            Self::Sqlite(..) => {
+                let mut tx = self.begin().await?;
+                let row = tx.optional(query, parameters).await?;
+                tx.commit().await?;
+                Ok(row)
+            }
+            Self::Postgres(_) => self.optional(query, parameters).await,
+        }
     }
 }
 

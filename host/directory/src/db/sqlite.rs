@@ -20,6 +20,7 @@ mod last_logins;
 mod milter;
 pub(super) mod projection;
 mod shared;
+pub(super) mod writer;
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind};
@@ -34,12 +35,14 @@ use sqlx::sqlite::{
     SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous,
 };
 use sqlx::{ConnectOptions, Connection, SqlitePool};
+use tokio::time::{Instant, sleep};
 
-use super::{ACQUIRE_TIMEOUT, BEGIN_SQLITE, Error, migrations};
+use super::{ACQUIRE_TIMEOUT, BEGIN_SQLITE, COMMIT_SQLITE, Db, Error, migrations, outage};
 pub(crate) use last_logins::LastLoginsFile;
 use milter::MilterFile;
 pub(super) use milter::withdraw;
 pub(crate) use shared::beside;
+use writer::Writer;
 
 /// Tables that an earlier version created in the file of the mail servers, and that are views now.
 /// Their rows are copied, so that the mail server finds the aliases while the service starts. These
@@ -74,6 +77,15 @@ const ATTACH: &str = "ATTACH DATABASE $1 AS mailserver";
 /// service can have the lock.
 pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// The delay before the next attempt to begin a transaction, if another process is writing. SQLite
+/// itself waits up to 100 ms between two attempts. While a service commits one group after the
+/// other, the file is unlocked only for short times, which such attempts can miss for long.
+const AGAIN: Duration = Duration::from_millis(1);
+/// SQLite does not wait for a locked file. [`begin`] waits instead.
+const NO_WAIT: &str = "PRAGMA busy_timeout = 0";
+/// Every change fails with an error.
+const READ_ONLY: &str = "PRAGMA query_only = ON";
+
 /// The mode of the main file's folder. Mail daemons can enter the folder to reach their own folder,
 /// but cannot list the files in the folder.
 const FOLDER_MODE: u32 = 0o711;
@@ -83,12 +95,12 @@ const MAIN_MODE: u32 = 0o600;
 const MAILSERVER_FOLDER_MODE: u32 = 0o2750;
 const MAILSERVER_MODE: u32 = 0o660;
 
-/// Creates missing files, migrates the database and opens it. Returns the connection pool, the path
-/// of the main file, and the location of the last log-ins. Services that start concurrently wait
-/// for each other.
+/// Creates missing files, migrates the database and opens it. Returns the database, the path of the
+/// main file, and the location of the last log-ins. Services that start concurrently wait for each
+/// other.
 pub(super) async fn open(
     config: &config::Database,
-) -> Result<(SqlitePool, PathBuf, LastLoginsFile), Error> {
+) -> Result<(Db, PathBuf, LastLoginsFile), Error> {
     let files = Arc::new(SqlitePaths::of(config)?);
     let preparing = Arc::clone(&files);
     let _lock = tokio::task::spawn_blocking(move || preparing.prepare())
@@ -101,56 +113,53 @@ pub(super) async fn open(
         tracing::warn!(%error, "failed to create the file of last log-ins");
     }
 
-    let milter = config.with_milter.then(|| files.milter.clone());
-    match &milter {
-        Some(milter) => milter.create_table().await?,
-        None => files.milter.empty().await?,
+    if files.with_milter {
+        files.milter.create_table().await?;
+    } else {
+        files.milter.empty().await?;
     }
 
-    let attached = files.mailserver.to_string_lossy().into_owned();
-    let (main, mailserver) = (files.main.clone(), files.mailserver.clone());
+    let readers = connect(&files, config.max_connections.max(1), READ_ONLY).await?;
+    let writer = Writer::start(connect(&files, 1, NO_WAIT).await?);
+    let db = Db::Sqlite(readers, Some(writer));
+    db.repair_mailserver().await?;
+    Ok((db, files.main.clone(), files.last_logins.clone()))
+}
+
+/// Opens a pool of connections to all files. Each new connection runs the query `last` at the end.
+async fn connect(
+    files: &Arc<SqlitePaths>,
+    max_connections: u32,
+    last: &'static str,
+) -> Result<SqlitePool, Error> {
+    let attached = Arc::clone(files);
     // At least one connection remains open. Therefore SQLite does not remove the -wal files, and
     // the files keep their modes.
     let pool = SqlitePoolOptions::new()
-        .max_connections(config.max_connections.max(1))
+        .max_connections(max_connections)
         .min_connections(1)
         .idle_timeout(None)
         .max_lifetime(None)
         .test_before_acquire(false)
         .acquire_timeout(ACQUIRE_TIMEOUT)
         .after_connect(move |connection, _| {
-            let attached = attached.clone();
-            let guarded = shared::guard(&main, &mailserver);
-            let (mailserver, milter) = (mailserver.clone(), milter.clone());
+            let files = Arc::clone(&attached);
             Box::pin(async move {
-                guarded.map_err(sqlx::Error::config)?;
-                attach(connection, &attached, &mailserver)
-                    .await
-                    .map_err(sqlx::Error::config)?;
-                milter::create_withdrawn_table(connection)
-                    .await
-                    .map_err(sqlx::Error::config)?;
-                match milter {
-                    Some(milter) => milter.attach(connection).await,
-                    None => Ok(()),
-                }
-                .map_err(sqlx::Error::config)
+                let attached = files.attach(connection).await;
+                attached.map_err(sqlx::Error::config)?;
+                sqlx::query(last).execute(connection).await?;
+                Ok(())
             })
         })
         .connect_with(options(&files.main))
         .await?;
-    repair(&pool).await?;
-    Ok((pool, files.main.clone(), files.last_logins.clone()))
+    Ok(pool)
 }
 
 /// Attaches the file of the mail servers to a connection.
-async fn attach(
-    connection: &mut SqliteConnection,
-    attached: &str,
-    mailserver: &Path,
-) -> Result<(), Error> {
+async fn attach(connection: &mut SqliteConnection, mailserver: &Path) -> Result<(), Error> {
     sqlx::query(ATTACH)
-        .bind(attached)
+        .bind(mailserver.to_string_lossy().into_owned())
         .execute(&mut *connection)
         .await?;
     let mode: String = sqlx::query_scalar(MAILSERVER_JOURNAL_MODE)
@@ -164,12 +173,25 @@ async fn attach(
     Ok(())
 }
 
-/// Corrects the file of the mail servers to match the tables of the main file.
-pub(super) async fn repair(pool: &SqlitePool) -> Result<(), Error> {
-    let mut tx = pool.begin_with(BEGIN_SQLITE).await?;
-    projection::repair(&mut tx).await?;
-    tx.commit().await?;
-    Ok(())
+/// Runs `statement`, which begins a write transaction. While another process is writing, repeats
+/// the statement for [`BUSY_TIMEOUT`]. The connection must have the setting [`NO_WAIT`].
+async fn begin(
+    connection: &mut SqliteConnection,
+    statement: &'static str,
+) -> Result<(), sqlx::Error> {
+    let started = Instant::now();
+    loop {
+        match sqlx::query(statement).execute(&mut *connection).await {
+            Err(error) if is_locked(&error, started) => {}
+            done => return done.map(drop),
+        }
+        sleep(AGAIN).await;
+    }
+}
+
+/// Returns `true` if another process is writing, and the caller must try again.
+fn is_locked(error: &sqlx::Error, started: Instant) -> bool {
+    outage::is_outage(error) && started.elapsed() < BUSY_TIMEOUT
 }
 
 /// Returns the options for opening the main file.
@@ -207,7 +229,16 @@ fn shared_options(file: &Path) -> SqliteConnectOptions {
 /// triggers use.
 async fn migrate(main: &Path) -> Result<(), Error> {
     let mut connection = options(main).connect().await?;
-    let mut tx = connection.begin_with(BEGIN_SQLITE).await?;
+    sqlx::query(NO_WAIT).execute(&mut connection).await?;
+    let started = Instant::now();
+    // The migrator needs a transaction of sqlx.
+    let mut tx = loop {
+        match connection.begin_with(BEGIN_SQLITE).await {
+            Err(error) if is_locked(&error, started) => {}
+            begun => break begun?,
+        }
+        sleep(AGAIN).await;
+    };
     migrations::sqlite(&mut tx).await?;
     tx.commit().await?;
     connection.close().await?;
@@ -217,18 +248,21 @@ async fn migrate(main: &Path) -> Result<(), Error> {
 async fn create_mailserver_tables(mailserver: &Path) -> Result<(), Error> {
     let mut connection: SqliteConnection = shared_options(mailserver).connect().await?;
     shared::make_wal(&mut connection, mailserver).await?;
-    let mut tx = connection.begin_with(BEGIN_SQLITE).await?;
+    sqlx::query(NO_WAIT).execute(&mut connection).await?;
+    begin(&mut connection, BEGIN_SQLITE).await?;
     for (table, convert) in FORMER_TABLES {
         let is_table: bool = sqlx::query_scalar(IS_TABLE)
             .bind(table)
-            .fetch_one(&mut *tx)
+            .fetch_one(&mut connection)
             .await?;
         if is_table {
-            sqlx::raw_sql(convert).execute(&mut *tx).await?;
+            sqlx::raw_sql(convert).execute(&mut connection).await?;
         }
     }
-    sqlx::raw_sql(MAILSERVER_FILE).execute(&mut *tx).await?;
-    tx.commit().await?;
+    sqlx::raw_sql(MAILSERVER_FILE)
+        .execute(&mut connection)
+        .await?;
+    sqlx::query(COMMIT_SQLITE).execute(&mut connection).await?;
     connection.close().await?;
     Ok(())
 }
@@ -286,6 +320,17 @@ impl SqlitePaths {
             milter,
             with_milter: config.with_milter,
         })
+    }
+
+    /// Attaches the files of the mail servers to a connection.
+    async fn attach(&self, connection: &mut SqliteConnection) -> Result<(), Error> {
+        shared::guard(&self.main, &self.mailserver)?;
+        attach(connection, &self.mailserver).await?;
+        milter::create_withdrawn_table(connection).await?;
+        if self.with_milter {
+            self.milter.attach(connection).await?;
+        }
+        Ok(())
     }
 
     /// Waits until no service is starting. Services that start wait until the returned file is

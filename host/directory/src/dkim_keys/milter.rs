@@ -94,12 +94,9 @@ impl DkimKeys {
         self.add_milter_keys(keys).await?;
         let domains: Vec<&str> = keys.iter().map(|key| key.domain.as_str()).collect();
         match &self.db {
-            Db::Sqlite(pool) => {
-                sqlx::query(DELETE_OTHERS_SQLITE)
-                    .bind(serde_json::Value::from(domains).to_string())
-                    .execute(pool)
-                    .await
-                    .changed()?;
+            Db::Sqlite(pool, _) => {
+                let domains = serde_json::Value::from(domains).to_string();
+                self.db.execute(DELETE_OTHERS_SQLITE, [domains]).await?;
                 // This query does not truncate the write-ahead log while another connection is
                 // reading. In that case, the next call truncates the write-ahead log.
                 sqlx::raw_sql(OVERWRITE_SQLITE)

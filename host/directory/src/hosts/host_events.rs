@@ -136,7 +136,7 @@ impl HostEvents {
     async fn wait(&mut self) {
         let Some(listener) = &mut self.listener else {
             match &self.db {
-                Db::Sqlite(_) => sleep(SQLITE_INTERVAL).await,
+                Db::Sqlite(..) => sleep(SQLITE_INTERVAL).await,
                 Db::Postgres(pool) => {
                     sleep(POLL_INTERVAL).await;
                     self.listener = listen(pool).await.ok();
@@ -160,7 +160,7 @@ impl HostEvents {
 
     async fn read(&mut self) -> Result<Vec<HostEvent>, Error> {
         let rows: Vec<Row> = match &self.db {
-            Db::Sqlite(pool) => {
+            Db::Sqlite(pool, _) => {
                 let query = sqlx::query_as(READ_SQLITE).bind(self.horizon);
                 query.fetch_all(pool).await?
             }

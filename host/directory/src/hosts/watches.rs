@@ -59,7 +59,7 @@ impl Hosts {
     /// Returns `true` if no other host can use the database.
     #[must_use]
     pub fn is_only_host(&self) -> bool {
-        matches!(self.db, Db::Sqlite(_))
+        matches!(self.db, Db::Sqlite(..))
     }
 
     /// Finds the mailboxes with these addresses that hosts watch. Returns the accounts whose

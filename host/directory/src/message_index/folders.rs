@@ -10,7 +10,7 @@ use sqlx::QueryBuilder;
 use super::log::{self, LoggedChange};
 use super::{MAX_PER_STATEMENT, MessageIndex};
 use crate::db;
-use crate::db::{Changed as _, Db, Error, FromLookup, Tx, on, on_tx};
+use crate::db::{Db, Error, FromLookup, Tx, on, on_tx};
 
 const ALL: &str = "SELECT id, path, listed_path, uid_validity, uid_next, highest_modseq, object_id FROM folders \
      WHERE account_id = $1 ORDER BY path";
@@ -309,15 +309,8 @@ impl MessageIndex {
         uid_validity: u32,
         uid_next: u32,
     ) -> Result<(), Error> {
-        on!(&self.db, pool => sqlx::query(SET_UID_NEXT)
-            .bind(account)
-            .bind(path)
-            .bind(i64::from(uid_validity))
-            .bind(i64::from(uid_next))
-            .execute(pool)
-            .await
-            .changed()
-            .map(drop))?;
+        let parameters = (account, path, uid_validity, uid_next);
+        self.db.execute(SET_UID_NEXT, parameters).await?;
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use latchmail_core::message_number::MessageNumber;
 use sqlx::QueryBuilder;
 
 use super::{MAX_PER_STATEMENT, MessageIndex, number};
-use crate::db::{Changed as _, Error, on};
+use crate::db::{Error, on, on_tx};
 
 const ANY: &str = "SELECT 1 FROM merged_threads WHERE account_id = $1 LIMIT 1";
 const ALL: &str = "SELECT uid, thread FROM merged_threads WHERE account_id = $1";
@@ -91,24 +91,28 @@ impl MessageIndex {
             .map(|number| number.0.cast_signed())
             .collect();
         for uids in removed.chunks(MAX_PER_STATEMENT) {
-            on!(&self.db, pool => {
+            let mut tx = self.db.begin().await?;
+            on_tx!(&mut tx, tx => {
                 let mut query = QueryBuilder::new(REMOVE);
                 query.push_bind(account.to_owned()).push(" AND uid IN (0");
                 for uid in uids {
                     query.push(", ").push_bind(*uid);
                 }
-                query.push(")").build().execute(pool).await.changed().map(drop)
+                query.push(")").build().execute(tx).await.map(drop)
             })?;
+            tx.commit().await?;
         }
         for threads in changed.chunks(MAX_PER_STATEMENT) {
-            on!(&self.db, pool => {
+            let mut tx = self.db.begin().await?;
+            on_tx!(&mut tx, tx => {
                 let mut query = QueryBuilder::new(SET);
                 for (uid, thread) in threads {
                     query.push(", (").push_bind(*uid).push(", ").push_bind(*thread).push(")");
                 }
                 query.push(SET_IN).push_bind(account.to_owned()).push(ON_CONFLICT);
-                query.build().execute(pool).await.changed().map(drop)
+                query.build().execute(tx).await.map(drop)
             })?;
+            tx.commit().await?;
         }
         Ok(())
     }

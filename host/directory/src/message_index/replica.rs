@@ -285,7 +285,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn the_cost_of_new_changes_does_not_depend_on_the_length_of_the_log() {
         let tested = on_sqlite(|fresh| async move {
-            let Db::Sqlite(pool) = fresh.directory.db() else {
+            let Db::Sqlite(pool, _) = fresh.directory.db() else {
                 panic!("this is not SQLite");
             };
             let explain = AssertSqlSafe(format!("EXPLAIN QUERY PLAN {CHANGED}"));

@@ -283,11 +283,10 @@ async fn add_copies(fresh: &Fresh, identity: Identity, count: i64) {
         SELECT 'ada', i, (SELECT id FROM folders WHERE path = 'INBOX'), 7, i, $2, TRUE FROM n";
     let next = "INSERT INTO mailboxes (account_id, next_uid) VALUES ('ada', $1) \
         ON CONFLICT (account_id) DO UPDATE SET next_uid = $1";
-    on!(fresh.directory.db(), pool => {
-        let identity = identity.to_vec();
-        sqlx::query(copies).bind(count).bind(identity).execute(pool).await.unwrap();
-        sqlx::query(next).bind(count + 1).execute(pool).await.unwrap();
-    });
+    let db = fresh.directory.db();
+    let copy = (count, &identity[..]);
+    db.execute(copies, copy).await.unwrap();
+    db.execute(next, [count + 1]).await.unwrap();
 }
 
 /// SQLite has one write lock. So the time of this statement delays all accounts.
@@ -525,7 +524,7 @@ async fn each_batch_of_merged_threads_is_one_transaction(fresh: Fresh) {
     assert_eq!(numbers.last(), Some(&1200));
     let numbers: Vec<MessageNumber> = numbers.into_iter().map(MessageNumber).collect();
     let refuse_last = match fresh.directory.db() {
-        Db::Sqlite(_) => {
+        Db::Sqlite(..) => {
             "CREATE TRIGGER refuse_last BEFORE INSERT ON merged_threads WHEN NEW.uid = 1200 \
              BEGIN SELECT RAISE(ABORT, 'refused'); END"
         }

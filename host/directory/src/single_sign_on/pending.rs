@@ -50,7 +50,7 @@ impl SingleSignOn {
         state_hash: &str,
         now: Timestamp,
     ) -> Result<Option<String>, Error> {
-        let taken: Option<(String, i64)> = self.db.optional(TAKE, [state_hash]).await?;
+        let taken: Option<(String, i64)> = self.db.returning(TAKE, [state_hash]).await?;
         let current = taken.filter(|(_, expires_at)| now.millis() < *expires_at);
         Ok(current.map(|(sealed, _)| sealed))
     }

@@ -21,11 +21,15 @@ async fn nothing_secret_is_kept_in_the_clear() {
         ..caller.clone()
     };
     let file = stage.folder.join("copy.db");
+    // The pool of the service cannot write.
+    let url = format!("sqlite:{}/latchmail.db", stage.folder.display());
+    let pool = SqlitePool::connect(&url).await.unwrap();
     sqlx::query("VACUUM INTO $1")
         .bind(file.to_str().unwrap())
-        .execute(stage.pool())
+        .execute(&pool)
         .await
         .unwrap();
+    pool.close().await;
     let bytes = std::fs::read(file).unwrap();
     for secret in [
         PASSWORD,

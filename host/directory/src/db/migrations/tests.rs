@@ -1,7 +1,6 @@
 use std::collections::HashSet;
 
 use super::*;
-use crate::db::on;
 use crate::testing::{Fresh, both};
 
 /// The comment before a statement of the second phase, which removes what no program from this
@@ -210,7 +209,9 @@ async fn a_program_starts_on_a_database_of_a_later_version_if_it_is_compatible(f
         const INSERT: &str = "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time) \
             VALUES ($1, $2, TRUE, $3, 0)";
         let db = fresh.directory.db();
-        on!(db, pool => sqlx::query(INSERT).bind(own + 1).bind(&description).bind(vec![0_u8]).execute(pool).await.map(drop)).unwrap();
+        let checksum: &[u8] = &[0];
+        let row = (own + 1, &description, checksum);
+        db.execute(INSERT, row).await.unwrap();
         let opened = super::super::Db::open(&fresh.config).await;
         let schema = super::super::inspect(&fresh.config).await.unwrap().schema;
         assert_eq!(opened.is_ok(), is_compatible, "{description}");

@@ -108,7 +108,7 @@ async fn a_planted_journal_deletes_nothing() {
             // A mode that an earlier version set, and that an operator's tools can set again.
             fs::set_permissions(folder, Permissions::from_mode(0o2770)).unwrap();
             plant_journal(&file, &victim);
-            let Db::Sqlite(pool) = fresh.directory.db() else {
+            let Db::Sqlite(pool, _) = fresh.directory.db() else {
                 unreachable!()
             };
             let mut opened = Vec::new();
@@ -148,7 +148,7 @@ async fn a_file_that_lost_its_log_gets_one_without_a_journal() {
     let body = async |fresh: Fresh| {
         let theirs = fresh.mailserver_file().unwrap();
         fresh.directory.close().await;
-        let Db::Sqlite(daemon) = fresh.mail_server().await.unwrap() else {
+        let Db::Sqlite(daemon, _) = fresh.mail_server().await.unwrap() else {
             unreachable!()
         };
         sqlx::raw_sql("PRAGMA journal_mode = DELETE")
@@ -242,7 +242,7 @@ async fn the_mail_servers_file_holds_no_secret_of_the_service() {
 async fn a_file_that_was_lost_or_tampered_with_is_repaired() {
     let body = async |fresh: Fresh| {
         fresh.directory.with("a", "ada@example.org", &["s"]).await;
-        let Db::Sqlite(theirs) = fresh.mail_server().await.unwrap() else {
+        let Db::Sqlite(theirs, _) = fresh.mail_server().await.unwrap() else {
             unreachable!()
         };
         let tamper = "DELETE FROM mailserver_users; UPDATE projected_log_ins SET password = '{PLAIN}x'; \
@@ -276,7 +276,7 @@ async fn a_file_that_was_lost_or_tampered_with_is_repaired() {
 #[tokio::test]
 async fn a_start_leaves_a_file_of_the_right_shape_as_it_is() {
     let body = async |fresh: Fresh| {
-        let Db::Sqlite(theirs) = fresh.mail_server().await.unwrap() else {
+        let Db::Sqlite(theirs, _) = fresh.mail_server().await.unwrap() else {
             unreachable!()
         };
         let version = || sqlx::query_scalar::<_, i64>("PRAGMA schema_version").fetch_one(&theirs);
@@ -414,7 +414,7 @@ async fn what_is_deleted_is_no_longer_in_the_file() {
             let bytes = fs::read(&main).unwrap();
             memchr::memmem::find(&bytes, secret.as_bytes()).is_some()
         };
-        let Db::Sqlite(pool) = directory.db() else {
+        let Db::Sqlite(pool, _) = directory.db() else {
             unreachable!()
         };
         let written = async || {
@@ -496,7 +496,7 @@ async fn a_later_connection_does_not_take_up_a_planted_file_either() {
     let body = async |fresh: Fresh| {
         let theirs = fresh.mailserver_file().unwrap();
         let elsewhere = theirs.with_file_name("elsewhere");
-        let Db::Sqlite(pool) = fresh.directory.db() else {
+        let Db::Sqlite(pool, _) = fresh.directory.db() else {
             unreachable!()
         };
         fs::remove_file(&theirs).unwrap();

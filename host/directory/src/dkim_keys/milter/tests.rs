@@ -41,7 +41,7 @@ async fn seen(fresh: &Fresh) -> Vec<String> {
         let file = milter_file(&file);
         let options = SqliteConnectOptions::new().filename(file);
         let pool = SqlitePoolOptions::new().connect_with(options).await;
-        Db::Sqlite(pool.unwrap())
+        Db::Sqlite(pool.unwrap(), None)
     } else {
         let pool = PgPoolOptions::new()
             .after_connect(|connection, _| {
@@ -279,7 +279,7 @@ async fn what_a_mail_daemon_puts_in_its_own_file_keeps_no_key() {
         ];
         directory.dkim_keys.set_milter_keys(&keys).await.unwrap();
         let theirs = fresh.mail_server().await.unwrap();
-        let Db::Sqlite(pool) = &theirs else {
+        let Db::Sqlite(pool, _) = &theirs else {
             unreachable!()
         };
         for planted in [

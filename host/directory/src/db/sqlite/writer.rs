@@ -1,0 +1,270 @@
+//! The writer of an SQLite database: the one connection of this process that changes the database.
+//!
+//! SQLite has one writer at a time. Connections that wait for its lock try again after pauses that
+//! grow, so some of them wait much longer than others. Here, callers wait in a queue, and get the
+//! connection in the order of their calls.
+//!
+//! A task owns the connection. The task lends the connection to one caller after the other, and
+//! commits their transactions as one group, with one fsync per file. A group ends as soon as no
+//! caller waits, so a single caller does not wait for others. Each transaction is a savepoint: a
+//! transaction that fails, or whose caller is dropped, changes nothing and does not affect the
+//! others. A caller learns that its transaction is committed after the commit of the group. If this
+//! commit fails, it fails for all transactions of the group.
+//!
+//! A transaction sees the changes of the earlier transactions of its group, and therefore depends on
+//! their commit. Readers use other connections, which see only committed groups.
+//!
+//! Other processes can change the database too, for example the operator's commands. The task tries
+//! again until it gets SQLite's lock. It releases the lock after each group.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+use std::time::Duration;
+
+use latchmail_core::metrics;
+use sqlx::pool::PoolConnection;
+use sqlx::{Sqlite, SqliteConnection, SqlitePool};
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{Mutex, OwnedMutexGuard, mpsc, oneshot};
+use tokio::time::{Instant, timeout};
+
+use super::{ACQUIRE_TIMEOUT, COMMIT_SQLITE, Error, begin};
+
+/// Maximum number of callers that wait for the connection. The calls of further callers fail.
+const MAX_WAITING: usize = 1024;
+
+/// Maximum number of transactions in a group.
+const MAX_MEMBERS: usize = 64;
+
+/// Maximum age of a group to which a transaction is added. The first caller of a group waits for
+/// this time, for the last transaction of the group and for the commit.
+const MAX_AGE: Duration = Duration::from_millis(10);
+
+/// A transaction that takes longer is logged, because all other callers wait for it.
+const SLOW: Duration = Duration::from_secs(1);
+
+/// Begins a group and its first transaction.
+const BEGIN: &str = "BEGIN IMMEDIATE; SAVEPOINT member";
+/// Ends a transaction, and begins the next one.
+const NEXT: &str = "RELEASE member; SAVEPOINT member";
+/// Undoes the changes of a transaction. The next transaction can begin.
+const UNDO: &str = "ROLLBACK TO member";
+const ROLLBACK: &str = "ROLLBACK";
+
+/// A caller that waits for the connection.
+type Turn = oneshot::Sender<Result<SqliteTx, sqlx::Error>>;
+/// The result of the commit of a group.
+type Committed = Result<(), Arc<sqlx::Error>>;
+/// A caller that waits for the commit of its group.
+type Member = oneshot::Sender<Committed>;
+/// The connection. Only one caller at a time locks it, so the task never waits for the lock.
+type Shared = Arc<Mutex<PoolConnection<Sqlite>>>;
+
+/// The queue of the callers that change the database.
+#[derive(Clone, Debug)]
+pub struct Writer {
+    turns: mpsc::Sender<Turn>,
+    /// A pool of one connection, which the task uses. If the connection breaks, the pool opens a
+    /// new one.
+    pool: SqlitePool,
+}
+
+/// A transaction of a group. Dropping the transaction without a commit undoes its changes.
+#[derive(Debug)]
+pub struct SqliteTx {
+    // The fields are dropped in this order, so the task can use the connection when it learns of
+    // the end.
+    connection: OwnedMutexGuard<PoolConnection<Sqlite>>,
+    end: oneshot::Sender<Member>,
+}
+
+impl Writer {
+    /// Starts the task. `pool` must have at most one connection.
+    pub(super) fn start(pool: SqlitePool) -> Self {
+        let (turns, waiting) = mpsc::channel(MAX_WAITING);
+        tokio::spawn(run(pool.clone(), waiting));
+        Self { turns, pool }
+    }
+
+    /// Waits for the connection and begins a transaction.
+    ///
+    /// # Errors
+    /// Returns [`Error::Busy`] if too many callers wait, or if the call has waited for
+    /// [`ACQUIRE_TIMEOUT`]. Returns [`Error::Database`] if the database fails or is closed.
+    pub(in crate::db) async fn begin(&self) -> Result<SqliteTx, Error> {
+        let started = Instant::now();
+        let _waiting = metrics::DATABASE_WRITES_WAITING.begin();
+        let (turn, begun) = oneshot::channel();
+        self.turns.try_send(turn).map_err(|error| match error {
+            TrySendError::Full(_) => Error::busy("too many transactions wait for the writer"),
+            TrySendError::Closed(_) => sqlx::Error::PoolClosed.into(),
+        })?;
+        let begun = timeout(ACQUIRE_TIMEOUT, begun)
+            .await
+            .map_err(|_| Error::busy("a transaction has waited too long for the writer"))?;
+        // The task drops the callers that wait when the database is closed.
+        let tx = begun.map_err(|_| sqlx::Error::PoolClosed)??;
+        metrics::DATABASE_WRITE_WAIT.observe([], started.elapsed());
+        Ok(tx)
+    }
+
+    /// Waits until the current group is committed, and closes the connection.
+    pub(in crate::db) async fn close(&self) {
+        self.pool.close().await;
+    }
+}
+
+impl Deref for SqliteTx {
+    type Target = SqliteConnection;
+
+    fn deref(&self) -> &SqliteConnection {
+        &self.connection
+    }
+}
+
+impl DerefMut for SqliteTx {
+    fn deref_mut(&mut self) -> &mut SqliteConnection {
+        &mut self.connection
+    }
+}
+
+impl SqliteTx {
+    /// Ends the transaction, and waits until its group is committed.
+    ///
+    /// # Errors
+    /// Returns [`Error::Commit`] if the group was not committed. Returns [`Error::Unknown`] if the
+    /// task has ended.
+    pub(in crate::db) async fn commit(self) -> Result<(), Error> {
+        let Self { connection, end } = self;
+        drop(connection);
+        let (member, committed) = oneshot::channel();
+        // If the task has ended, `member` is dropped.
+        let _ = end.send(member);
+        let committed = committed
+            .await
+            .map_err(|_| Error::Unknown(sqlx::Error::WorkerCrashed))?;
+        committed.map_err(Error::not_committed)
+    }
+}
+
+/// Runs the groups until the pool is closed or no [`Writer`] exists any longer.
+async fn run(pool: SqlitePool, mut turns: mpsc::Receiver<Turn>) {
+    let mut closed = pool.close_event();
+    let mut idle: Option<Shared> = None;
+    while let Ok(Some(first)) = closed.do_until(turns.recv()).await {
+        if first.is_closed() {
+            continue;
+        }
+        let connection = match idle.take() {
+            Some(connection) => connection,
+            None => match pool.acquire().await {
+                Ok(connection) => Arc::new(Mutex::new(connection)),
+                Err(error) => {
+                    let _ = first.send(Err(error));
+                    continue;
+                }
+            },
+        };
+        match run_group(&connection, first, &mut turns).await {
+            Ok(()) => idle = Some(connection),
+            Err(error) => {
+                tracing::warn!(%error, "failed to write to the database");
+                // The state of the connection is unknown. Closing it rolls back its transaction.
+                connection.lock().await.close_on_drop();
+            }
+        }
+    }
+}
+
+/// Runs the transactions of a group, beginning with the one of the caller `first`, and commits them.
+///
+/// # Errors
+/// Returns an error if the connection must not be used any longer. All callers of the group have
+/// got an error in that case.
+async fn run_group(
+    connection: &Shared,
+    first: Turn,
+    turns: &mut mpsc::Receiver<Turn>,
+) -> Result<(), Arc<sqlx::Error>> {
+    let begun = begin(&mut **connection.lock().await, BEGIN).await;
+    if let Err(error) = begun {
+        let reason = error.to_string();
+        let _ = first.send(Err(error));
+        return Err(Arc::new(sqlx::Error::Protocol(reason)));
+    }
+    let mut members = Vec::new();
+    let ended = match run_members(connection, first, turns, &mut members).await {
+        Ok(()) if members.is_empty() => execute(connection, ROLLBACK).await,
+        Ok(()) => commit(connection, members.len()).await,
+        Err(error) => Err(error),
+    };
+    let ended = ended.map_err(Arc::new);
+    for member in members {
+        let _ = member.send(ended.clone());
+    }
+    ended
+}
+
+/// Lends the connection to one caller after the other. Adds the callers whose transactions must be
+/// committed to `members`.
+async fn run_members(
+    connection: &Shared,
+    first: Turn,
+    turns: &mut mpsc::Receiver<Turn>,
+    members: &mut Vec<Member>,
+) -> Result<(), sqlx::Error> {
+    let started = Instant::now();
+    let mut next = Some(first);
+    while let Some(turn) = next {
+        let member = lend(connection, turn).await;
+        let end = if member.is_some() { NEXT } else { UNDO };
+        members.extend(member);
+        // Fails if SQLite has rolled back the group because of an error, such as a full disk.
+        execute(connection, end).await?;
+        next = if members.len() < MAX_MEMBERS && started.elapsed() < MAX_AGE {
+            waiting(turns)
+        } else {
+            None
+        };
+    }
+    Ok(())
+}
+
+/// Returns the next caller that still waits. Returns `None` if no caller waits.
+fn waiting(turns: &mut mpsc::Receiver<Turn>) -> Option<Turn> {
+    std::iter::from_fn(|| turns.try_recv().ok()).find(|turn| !turn.is_closed())
+}
+
+/// Lends the connection to a caller until the end of its transaction. Returns the caller if the
+/// transaction must be committed.
+async fn lend(connection: &Shared, turn: Turn) -> Option<Member> {
+    let started = Instant::now();
+    let (end, ended) = oneshot::channel();
+    let connection = Arc::clone(connection).lock_owned().await;
+    // If the caller does not wait any longer, the transaction is dropped.
+    let _ = turn.send(Ok(SqliteTx { connection, end }));
+    let member = ended.await.ok();
+    let elapsed = started.elapsed();
+    if elapsed >= SLOW {
+        tracing::warn!(?elapsed, "a transaction delayed all other writers");
+    }
+    member
+}
+
+async fn commit(connection: &Shared, members: usize) -> Result<(), sqlx::Error> {
+    let started = Instant::now();
+    execute(connection, COMMIT_SQLITE).await?;
+    metrics::DATABASE_COMMIT_DURATION.observe([], started.elapsed());
+    let written = metrics::DATABASE_WRITES.with([]);
+    written.inc_by(f64::from(u32::try_from(members).unwrap_or(u32::MAX)));
+    Ok(())
+}
+
+async fn execute(connection: &Shared, statement: &'static str) -> Result<(), sqlx::Error> {
+    let mut connection = connection.lock().await;
+    sqlx::query(statement).execute(&mut **connection).await?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;
