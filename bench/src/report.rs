@@ -73,7 +73,7 @@ impl Report {
         self.percentiles(name, [("p50", 0.5), ("p99", 0.99)], raw, route, max);
     }
 
-    /// Adds the p99 latency of a route with one client and of its counterpart.
+    /// Adds the p99 latency of a route and of its counterpart.
     pub(crate) fn tail(&mut self, name: &str, raw: &Timings, route: &Timings, max: Option<f64>) {
         self.percentiles(name, [("p99", 0.99), ("p50", 0.5)], raw, route, max);
     }
@@ -130,6 +130,18 @@ impl Report {
             figures: [String::new(), pace(route)],
             result: p99 / p50,
             unit: "×",
+            target: Some(Target::AtMost(max)),
+            json: json!({ "route": times(route) }),
+        });
+    }
+
+    /// Adds the p99 latency of a route with several clients, without a counterpart, in milliseconds.
+    pub(crate) fn tail_of(&mut self, name: &str, clients: usize, route: &Timings, max: f64) {
+        self.rows.push(Row {
+            name: format!("{}, p99", with_clients(name, clients)),
+            figures: [String::new(), pace(route)],
+            result: route.millis(0.99),
+            unit: "ms",
             target: Some(Target::AtMost(max)),
             json: json!({ "route": times(route) }),
         });

@@ -25,7 +25,7 @@ const SUBJECT: &str = "Notes on the engine";
 const TEXT_LENGTH: usize = 4_000;
 
 /// Target: maximum ratio of the route's p50 to its counterpart's.
-const TARGET: f64 = 1.6;
+const TARGET: f64 = 1.4;
 
 /// Maximum time until the mail server has delivered the messages of one interval.
 const DELIVERY_TIMEOUT: Duration = Duration::from_mins(1);

@@ -7,6 +7,7 @@ mod account_deletion;
 mod aliases;
 mod authentication;
 mod backup;
+mod confirmed_changes;
 mod dkim;
 mod dkim_milter;
 mod domains;

@@ -11,8 +11,8 @@
 //! others. A caller learns that its transaction is committed after the commit of the group. If this
 //! commit fails, it fails for all transactions of the group.
 //!
-//! A transaction sees the changes of the earlier transactions of its group, and therefore depends on
-//! their commit. Readers use other connections, which see only committed groups.
+//! A transaction sees the changes of the earlier transactions of its group, so it depends on their
+//! commit. Readers use other connections, which see only committed groups.
 //!
 //! Other processes can change the database too, for example the operator's commands. The task tries
 //! again until it gets SQLite's lock. It releases the lock after each group.
@@ -176,7 +176,7 @@ async fn run(pool: SqlitePool, mut turns: mpsc::Receiver<Turn>) {
     }
 }
 
-/// Runs the transactions of a group, beginning with the one of the caller `first`, and commits them.
+/// Runs the transactions of a group, beginning with that of the caller `first`, and commits them.
 ///
 /// # Errors
 /// Returns an error if the connection must not be used any longer. All callers of the group have
