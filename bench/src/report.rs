@@ -135,7 +135,7 @@ impl Report {
         });
     }
 
-    /// Adds the p99 latency of a route with several clients, without a counterpart, in milliseconds.
+    /// Adds the p99 latency of a route with several clients in milliseconds.
     pub(crate) fn tail_of(&mut self, name: &str, clients: usize, route: &Timings, max: f64) {
         self.rows.push(Row {
             name: format!("{}, p99", with_clients(name, clients)),

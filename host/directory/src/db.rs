@@ -453,14 +453,20 @@ impl Tx {
     /// # Errors
     /// Returns [`Error::Database`] or [`Error::Commit`] if the commit fails. The transaction is
     /// rolled back in that case. Returns [`Error::Unknown`] if the connection is lost.
-    pub async fn commit(self) -> Result<(), Error> {
+    pub async fn commit(mut self) -> Result<(), Error> {
+        if let Self::Sqlite(tx) = &mut self {
+            #[cfg(test)]
+            sqlite::projection::check(tx).await?;
+            sqlite::withdraw(tx).await?;
+        }
+        self.end().await
+    }
+
+    /// Commits a transaction of one statement. If the statement has made DKIM keys invalid, the
+    /// next [`Tx::commit`] deletes them from the milter's file.
+    async fn end(self) -> Result<(), Error> {
         match self {
-            Self::Sqlite(mut tx) => {
-                #[cfg(test)]
-                sqlite::projection::check(&mut tx).await?;
-                sqlite::withdraw(&mut tx).await?;
-                tx.commit().await
-            }
+            Self::Sqlite(tx) => tx.commit().await,
             Self::Postgres(tx) => tx.commit().await.changed(),
         }
     }

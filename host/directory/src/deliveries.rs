@@ -36,8 +36,8 @@ const MAX_ROWS: i64 = 2000;
 
 const BEGIN: &str = "INSERT INTO sent_messages \
     (account_id, message_id, envelope, sender, outcome, recipients, sent_at) \
-    VALUES ($1, $2, $3, $4, 'queued', $5, $6) ON CONFLICT (account_id, message_id) DO UPDATE SET \
-    envelope = EXCLUDED.envelope, sender = EXCLUDED.sender, outcome = 'queued', \
+    VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (account_id, message_id) DO UPDATE SET \
+    envelope = EXCLUDED.envelope, sender = EXCLUDED.sender, outcome = EXCLUDED.outcome, \
     recipients = EXCLUDED.recipients, sent_at = EXCLUDED.sent_at";
 const FIND: &str = "SELECT envelope, sender, outcome, recipients, sent_at FROM sent_messages \
     WHERE account_id = $1 AND message_id = $2 AND sent_at > $3";
@@ -134,6 +134,8 @@ pub struct NewMessage<'m> {
     pub envelope: &'m str,
     /// The id of the account that sends the message: the mailbox's own account, or a member's.
     pub sender: &'m str,
+    /// The outcome if the mail server accepts the message.
+    pub submission: Submission,
     /// The addresses of the recipients.
     pub recipients: &'m [String],
 }
@@ -174,6 +176,7 @@ impl Deliveries {
             message.message_id,
             message.envelope,
             message.sender,
+            message.submission.name(),
             recipients,
             now,
         );
@@ -181,7 +184,7 @@ impl Deliveries {
         Ok(())
     }
 
-    /// Records the outcome at the mail server, if the outcome is not [`Submission::Queued`].
+    /// Records the outcome at the mail server, if it is not the outcome of [`Deliveries::begin`].
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -336,6 +339,7 @@ mod tests {
             message_id: "<1@x>",
             envelope: "hash",
             sender: account,
+            submission: Submission::Queued,
             recipients,
         }
     }

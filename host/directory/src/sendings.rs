@@ -24,8 +24,8 @@ const BEGIN: &str = "INSERT INTO sendings (account_id, key_hash, fingerprint, pr
     WHERE sendings.begun_at <= $7";
 const FIND: &str = "SELECT fingerprint, process, state, begun_at, message_id, saved_to FROM sendings \
     WHERE account_id = $1 AND key_hash = $2";
-const SENT: &str = "UPDATE sendings SET state = 'sent' WHERE account_id = $1 AND key_hash = $2";
-const FILED: &str = "UPDATE sendings SET saved_to = $3 WHERE account_id = $1 AND key_hash = $2";
+const SENT: &str = "UPDATE sendings SET state = 'sent', saved_to = $3 \
+    WHERE account_id = $1 AND key_hash = $2";
 const UNKNOWN: &str =
     "UPDATE sendings SET state = 'unknown' WHERE account_id = $1 AND key_hash = $2";
 const RELEASE: &str = "DELETE FROM sendings WHERE account_id = $1 AND key_hash = $2";
@@ -135,12 +135,21 @@ impl Sendings {
         self.db.optional(FIND, (&key.account, &key.hash)).await
     }
 
-    /// Records that the message was sent.
+    /// Records that the message was sent, for all of its keys. `saved_to` is the folder in which a
+    /// copy of the message was stored.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
-    pub async fn sent(&self, key: &Key) -> Result<(), Error> {
-        self.set_state(SENT, key).await
+    pub async fn sent(&self, keys: &[&Key], saved_to: Option<&str>) -> Result<(), Error> {
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let mut tx = self.db.begin().await?;
+        for key in keys {
+            tx.execute(SENT, (&key.account, &key.hash, saved_to))
+                .await?;
+        }
+        tx.commit().await
     }
 
     /// Records that it is unknown whether the message was sent.
@@ -161,17 +170,6 @@ impl Sendings {
 
     async fn set_state(&self, change: &'static str, key: &Key) -> Result<(), Error> {
         self.db.execute(change, (&key.account, &key.hash)).await?;
-        Ok(())
-    }
-
-    /// Records that a copy of the message was stored in a folder.
-    ///
-    /// # Errors
-    /// Returns [`Error`] if the database fails.
-    pub async fn sent_copy_filed(&self, key: &Key, folder: &str) -> Result<(), Error> {
-        self.db
-            .execute(FILED, (&key.account, &key.hash, folder))
-            .await?;
         Ok(())
     }
 
@@ -222,12 +220,11 @@ mod tests {
         assert_eq!((before.begun_at().millis(), &*before.process), (1000, "p"));
         directory.sendings.release(&key("ada")).await.unwrap();
         assert_eq!(begin("ada", b"two", 3000).await, None);
-        directory.sendings.sent(&key("ada")).await.unwrap();
-        directory
-            .sendings
-            .sent_copy_filed(&key("ada"), "Sent")
-            .await
-            .unwrap();
+        for saved_to in [None, Some("Sent")] {
+            let ada = key("ada");
+            let recorded = directory.sendings.sent(&[&ada], saved_to).await;
+            recorded.unwrap();
+        }
         let sent = begin("ada", b"two", 4000).await.unwrap();
         assert!(sent.is_sent());
         assert_eq!(sent.saved_to.as_deref(), Some("Sent"));

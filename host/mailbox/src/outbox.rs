@@ -56,7 +56,7 @@ pub use policy::sent_record;
 pub use probe::{Probe, probe};
 pub use result::{Error, Scheduled, Sent};
 pub use send::Outbox;
-pub(crate) use send::{UploadResult, store_copy};
+pub(crate) use send::{UploadResult, file_copy};
 pub use smtp::submit;
 pub use uploads::{MAX_UPLOAD, UploadedFile, Uploads};
 

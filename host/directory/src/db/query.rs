@@ -138,7 +138,7 @@ impl Db {
             Self::Sqlite(..) => {
                 let mut tx = self.begin().await?;
                 let changed = tx.execute(query, parameters).await?;
-                tx.commit().await?;
+                tx.end().await?;
                 Ok(changed)
             }
             Self::Postgres(pool) => {
@@ -159,7 +159,7 @@ impl Db {
             Self::Sqlite(..) => {
                 let mut tx = self.begin().await?;
                 let row = tx.optional(query, parameters).await?;
-                tx.commit().await?;
+                tx.end().await?;
                 Ok(row)
             }
             Self::Postgres(_) => self.optional(query, parameters).await,

@@ -184,7 +184,7 @@ async fn in_file(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::deliveries::{DeliveryReport, NewMessage};
+    use crate::deliveries::{DeliveryReport, NewMessage, Submission};
     use crate::mailserver::MailServerView;
     use crate::testing::{Fresh, both};
 
@@ -210,6 +210,7 @@ mod tests {
             message_id: "<1@x>",
             envelope: "hash",
             sender: "a",
+            submission: Submission::Queued,
             recipients: &recipients,
         };
         deliveries.begin(message, now).await.unwrap();

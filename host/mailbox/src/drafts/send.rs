@@ -35,7 +35,7 @@ use crate::outbox::memory::MemoryPermit;
 use crate::outbox::policy::{Decision, Facts, authorize, settle};
 use crate::outbox::{
     DraftOrigin, Error as OutboxError, LaterMessage, Scheduled, SendOptions, Sent, UploadResult,
-    store_copy,
+    file_copy,
 };
 use crate::{blocking, bounds};
 
@@ -230,9 +230,7 @@ impl Drafts {
         let keys: Vec<&Key> = keys.collect();
         match delivered {
             Ok(Transferred::Later(scheduled)) => {
-                for key in keys {
-                    log_failure(sendings.sent(key).await);
-                }
+                log_failure(sendings.sent(&keys, None).await);
                 Ok(Sent {
                     message_id: message_id.to_owned(),
                     saved_to: None,
@@ -242,16 +240,14 @@ impl Drafts {
                 })
             }
             Ok(Transferred::Held(hold)) => {
-                for key in keys {
-                    log_failure(sendings.sent(key).await);
-                }
+                log_failure(sendings.sent(&keys, None).await);
                 Ok(Sent::held(message_id.to_owned(), hold, false))
             }
             Ok(Transferred::Sent(copy)) => {
                 // The last line of the copy is written before the removal sends a command. So the
                 // mail server stores the copy even if this process ends during the removal.
                 let (saved_to, (), ()) = tokio::join!(
-                    self.file_copy(*copy, &keys),
+                    file_copy(sendings, *copy, &keys),
                     outbox.mark_original(access, original),
                     Box::pin(self.remove_sent(access, found)),
                 );
@@ -277,24 +273,6 @@ impl Drafts {
                 Err(error.into())
             }
         }
-    }
-
-    /// Stores the copy of a sent message, and records for each key that the message was sent and
-    /// where the copy is. Returns the path of the copy's folder.
-    async fn file_copy(&self, copy: UploadResult, keys: &[&Key]) -> Option<String> {
-        let sendings = &self.directory.sendings;
-        let recorded = async {
-            for key in keys {
-                log_failure(sendings.sent(key).await);
-            }
-        };
-        let (saved_to, ()) = tokio::join!(store_copy(copy), recorded);
-        if let Some(folder) = &saved_to {
-            for key in keys {
-                log_failure(sendings.sent_copy_filed(key, folder).await);
-            }
-        }
-        saved_to
     }
 
     /// Submits the message of a draft, or stores the message until its time or until the owner

@@ -311,10 +311,11 @@ impl Departures {
         let tracker = &outbox.tracker;
         // A repeated submission has no reports, because the mail server may already know the
         // envelope id of the first one.
-        let envelope = if entry.state == "scheduled" {
-            tracker.begin(&access, &envelope, &entry.message_id).await?
+        let (envelope, recorded) = if entry.state == "scheduled" {
+            let tracked = tracker.begin(&access, &envelope, &entry.message_id).await?;
+            (tracked.envelope, Some(tracked.recorded))
         } else {
-            envelope
+            (envelope, None)
         };
         let result = outbox.submit_message(&access, &envelope, &submitted).await;
         settle(outbox, permit, &result).await;
@@ -323,7 +324,9 @@ impl Departures {
             Err(Error::Rejected(text)) if text.contains(REPEATED_SUBMISSION)
         );
         if !is_repeated {
-            tracker.end(&access, &entry.message_id, &result).await;
+            tracker
+                .end(&access, &entry.message_id, recorded, &result)
+                .await;
         }
         if let (Some(member), Ok(_) | Err(Error::Unknown(_))) = (&access.member, &result) {
             outbox

@@ -1,6 +1,7 @@
 //! Sends messages. Each send runs to completion on its own task. A message with an idempotency key
 //! is sent only once.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use latchmail_core::keyring::Keyring;
 use latchmail_core::metrics;
 use latchmail_directory::Directory;
 use latchmail_directory::events::{Event, Kind};
-use latchmail_directory::sendings::{Key, Sending};
+use latchmail_directory::sendings::{Key, Sending, Sendings};
 use latchmail_dkim::Signer;
 use latchmail_jobs::Jobs;
 use tokio::time::{Instant, timeout};
@@ -43,6 +44,10 @@ use crate::recording::kind;
 /// Maximum duration of a send. A send of another host that began within this time counts as in
 /// progress, as long as the host runs.
 const MAX_SEND_DURATION: Duration = Duration::from_mins(3);
+
+/// Maximum time for which the record of a sent message waits for its copy, so that one write
+/// records both. If the host is killed within this time, the outcome is unknown.
+const MAX_UNRECORDED: Duration = Duration::from_millis(100);
 
 /// The outbound mail service.
 #[derive(Debug)]
@@ -255,7 +260,7 @@ impl Outbox {
         if options.is_later() {
             let sent = self.dispatch(&draft, envelope, message_id, options).await;
             log_failure(match &sent {
-                Ok(_) => directory.sendings.sent(&key).await,
+                Ok(_) => directory.sendings.sent(&[&key], None).await,
                 Err(_) => directory.sendings.release(&key).await,
             });
             return sent;
@@ -267,7 +272,7 @@ impl Outbox {
                 let held = hold_draft(self, &draft, envelope, message_id, options, reason);
                 let held = held.await;
                 log_failure(match &held {
-                    Ok(_) => directory.sendings.sent(&key).await,
+                    Ok(_) => directory.sendings.sent(&[&key], None).await,
                     Err(_) => directory.sendings.release(&key).await,
                 });
                 return held;
@@ -281,14 +286,10 @@ impl Outbox {
         settle(self, permit, &submitted).await;
         match submitted {
             Ok(copy) => {
-                log_failure(directory.sendings.sent(&key).await);
-                let (saved_to, ()) = {
-                    let original = self.mark_original(&draft.from.access, draft.original.clone());
-                    tokio::join!(store_copy(copy), original)
-                };
-                if let Some(folder) = &saved_to {
-                    log_failure(directory.sendings.sent_copy_filed(&key, folder).await);
-                }
+                let original = self.mark_original(&draft.from.access, draft.original.clone());
+                let keys = [&key];
+                let (saved_to, ()) =
+                    tokio::join!(file_copy(&directory.sendings, copy, &keys), original);
                 Ok(Sent {
                     message_id,
                     saved_to,
@@ -362,7 +363,8 @@ impl Outbox {
                 self.tracker.begin(access, envelope, message_id)
             );
             let (message, _memory) = written?;
-            let envelope = &tracked?;
+            let tracked = tracked?;
+            let envelope = &tracked.envelope;
             let (signed, recorded) = tokio::join!(
                 sign(signer?, message.clone(), self.clock.now()),
                 record_sent(self, &access.account, access.is_person, &message)
@@ -372,7 +374,8 @@ impl Outbox {
                 self.submit_message(access, envelope, &message),
                 self.mail.changing.upload_sent_copy(access, message.clone())
             );
-            self.tracker.end(access, message_id, &sent).await;
+            let recorded = Some(tracked.recorded);
+            self.tracker.end(access, message_id, recorded, &sent).await;
             if let (Some(member), Ok(_) | Err(Error::Unknown(_))) = (&access.member, &sent) {
                 self.record_in_audit_log(access, member, envelope, message_id)
                     .await;
@@ -566,6 +569,26 @@ pub(crate) async fn store_copy(copy: UploadResult) -> Option<String> {
         tracing::warn!(%error, "failed to store a copy of a sent message");
         None
     })
+}
+
+/// Stores the copy of a sent message, and records for each key that the message was sent and where
+/// the copy is. Returns the path of the copy's folder.
+pub(crate) async fn file_copy(
+    sendings: &Sendings,
+    copy: UploadResult,
+    keys: &[&Key],
+) -> Option<String> {
+    let mut stored = pin!(store_copy(copy));
+    if let Ok(saved_to) = timeout(MAX_UNRECORDED, &mut stored).await {
+        log_failure(sendings.sent(keys, saved_to.as_deref()).await);
+        return saved_to;
+    }
+    log_failure(sendings.sent(keys, None).await);
+    let saved_to = stored.await;
+    if saved_to.is_some() {
+        log_failure(sendings.sent(keys, saved_to.as_deref()).await);
+    }
+    saved_to
 }
 
 fn no_sent_folder() -> MailboxError {
