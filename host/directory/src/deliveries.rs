@@ -393,6 +393,22 @@ mod tests {
         assert_eq!(deliveries.find("a", "<2@x>", later).await.unwrap(), None);
     }
 
+    async fn concurrent_reports_are_all_recorded(fresh: Fresh) {
+        let deliveries = &fresh.directory.deliveries;
+        let view = MailServerView::new(&fresh.config).unwrap();
+        let reports = [report("eve@x.test", DeliveryState::Sent, start())];
+        let envelopes: Vec<String> = (0..100).map(|number| format!("hash{number}")).collect();
+        let added = envelopes
+            .iter()
+            .map(|envelope| view.add_delivery_reports(envelope, &reports));
+        for added in futures_util::future::join_all(added).await {
+            added.unwrap();
+        }
+        for envelope in &envelopes {
+            assert_eq!(deliveries.reports(envelope).await.unwrap(), reports);
+        }
+    }
+
     async fn messages_and_reports_are_deleted_after_30_days(fresh: Fresh) {
         let (directory, deliveries) = (&fresh.directory, &fresh.directory.deliveries);
         directory.with("a", "ada@example.org", &[]).await;
@@ -430,6 +446,7 @@ mod tests {
 
     both!(
         a_later_state_replaces_an_earlier_one,
+        concurrent_reports_are_all_recorded,
         messages_and_reports_are_deleted_after_30_days,
         a_message_that_was_not_sent_is_forgotten,
     );

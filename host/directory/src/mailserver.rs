@@ -2,8 +2,38 @@
 //! submissions, sent mail and delivery reports. The tables contain the domains for which the mail
 //! server receives mail, and the addresses from which each log-in name is allowed to send.
 
+/// Returns the query that records one state of a delivery.
+macro_rules! add_report {
+    ($envelope:expr, $report:expr) => {
+        sqlx::query(ADD_REPORT)
+            .bind($envelope)
+            .bind(&$report.recipient)
+            .bind($report.state.number())
+            .bind(&$report.detail)
+            .bind($report.at.seconds())
+            .bind(MAX_REPORTED)
+    };
+}
+
+/// Returns the query that records a sent message.
+macro_rules! add_sent_mail {
+    ($login:expr, $record:expr, $sent_at:expr) => {{
+        let (message_id, in_reply_to, ancestors, people) = $record.columns();
+        sqlx::query(ADD_SENT_MAIL)
+            .bind($login)
+            .bind(message_id)
+            .bind(in_reply_to)
+            .bind(ancestors)
+            .bind(people)
+            .bind($sent_at)
+    }};
+}
+
+mod writes;
+
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use latchmail_core::clock::Timestamp;
@@ -18,6 +48,7 @@ use crate::db;
 use crate::db::{Db, Error, LastLoginsFile, on};
 use crate::deliveries::DeliveryReport;
 use crate::policies::SentRecord;
+use writes::{Write, Writes};
 
 const IS_LOCAL: &str = "SELECT COUNT(*) FROM mailserver_domains WHERE domain = $1";
 
@@ -73,7 +104,7 @@ const CONNECTIONS: u32 = 4;
 /// Timeout for the database. This timeout is shorter than the time that Postfix waits for a milter.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Time limit for writing receipts to the SQLite file.
+/// Time limit for a transaction that changes the SQLite file.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The messages that one address received.
@@ -91,6 +122,7 @@ pub struct MailServerView {
     db: Db,
     /// The SQLite file that mail servers read. Empty for PostgreSQL.
     file: PathBuf,
+    writes: Arc<Writes>,
 }
 
 impl MailServerView {
@@ -109,6 +141,7 @@ impl MailServerView {
             return Ok(Self {
                 db: Db::Postgres(pool.connect_lazy_with(options)),
                 file: PathBuf::new(),
+                writes: Arc::default(),
             });
         }
         // The connections are read-only. If the last connection could write, closing this
@@ -124,6 +157,7 @@ impl MailServerView {
         Ok(Self {
             db: Db::Sqlite(pool.connect_lazy_with(options), None),
             file,
+            writes: Arc::default(),
         })
     }
 
@@ -239,13 +273,11 @@ impl MailServerView {
                 add.execute(pool).await?.rows_affected()
             }
             Db::Sqlite(..) => {
-                let mut connection =
-                    LastLoginsFile::open_for_milter(&self.file, WRITE_TIMEOUT).await?;
-                let add = sqlx::query(ADD_SUBMISSION).bind(id).bind(now.seconds());
-                let done = add.execute(&mut connection).await?.rows_affected();
-                sqlx::raw_sql("COMMIT").execute(&mut connection).await?;
-                connection.close().await?;
-                done
+                let submission = Write::Submission {
+                    id: id.to_owned(),
+                    accepted_at: now.seconds(),
+                };
+                self.writes.write(&self.file, submission).await?
             }
         };
         Ok(done == 1)
@@ -263,40 +295,18 @@ impl MailServerView {
         now: Timestamp,
     ) -> Result<(), Error> {
         let login = login.rsplit_once('/').map_or(login, |(login, _)| login);
-        let (message_id, in_reply_to, ancestors, people) = record.columns();
-        macro_rules! add {
-            ($connection:expr) => {
-                sqlx::query(ADD_SENT_MAIL)
-                    .bind(login)
-                    .bind(message_id)
-                    .bind(in_reply_to)
-                    .bind(ancestors)
-                    .bind(people)
-                    .bind(now.seconds())
-                    .execute($connection)
-                    .await?
-            };
-        }
         match &self.db {
             Db::Postgres(pool) => {
-                add!(pool);
+                let add = add_sent_mail!(login, record, now.seconds());
+                add.execute(pool).await?;
             }
-            Db::Sqlite(_) => {
-                let mut connection =
-                    LastLoginsFile::open_for_milter(&self.file, WRITE_TIMEOUT).await?;
-                let size: i64 = sqlx::query_scalar(FILE_SIZE)
-                    .fetch_one(&mut connection)
-                    .await?;
-                if size > MAX_FILE {
-                    tracing::warn!(
-                        size,
-                        "discarded a record of sent mail, because the file is full"
-                    );
-                    return Ok(());
-                }
-                add!(&mut connection);
-                sqlx::raw_sql("COMMIT").execute(&mut connection).await?;
-                connection.close().await?;
+            Db::Sqlite(..) => {
+                let mail = Write::SentMail {
+                    login: login.to_owned(),
+                    record: record.clone(),
+                    sent_at: now.seconds(),
+                };
+                self.writes.write(&self.file, mail).await?;
             }
         }
         Ok(())
@@ -306,51 +316,26 @@ impl MailServerView {
     /// the hash of the envelope id.
     ///
     /// # Errors
-    /// Returns [`Error`] if the database fails. Some of the states can then be recorded.
+    /// Returns [`Error`] if the database fails. Nothing is recorded in that case.
     pub async fn add_delivery_reports(
         &self,
         envelope: &str,
         reports: &[DeliveryReport],
     ) -> Result<(), Error> {
-        macro_rules! add {
-            ($one:expr, $connection:expr) => {
-                sqlx::query(ADD_REPORT)
-                    .bind(envelope)
-                    .bind(&$one.recipient)
-                    .bind($one.state.number())
-                    .bind(&$one.detail)
-                    .bind($one.at.seconds())
-                    .bind(MAX_REPORTED)
-                    .execute($connection)
-                    .await?
-            };
-        }
         match &self.db {
             Db::Postgres(pool) => {
                 let mut tx = pool.begin().await?;
-                for one in reports {
-                    add!(one, &mut *tx);
+                for report in reports {
+                    add_report!(envelope, report).execute(&mut *tx).await?;
                 }
                 tx.commit().await?;
             }
             Db::Sqlite(..) => {
-                let mut connection =
-                    LastLoginsFile::open_for_milter(&self.file, WRITE_TIMEOUT).await?;
-                let size: i64 = sqlx::query_scalar(FILE_SIZE)
-                    .fetch_one(&mut connection)
-                    .await?;
-                if size > MAX_FILE {
-                    tracing::warn!(
-                        size,
-                        "discarded a delivery report, because the file is full"
-                    );
-                    return Ok(());
-                }
-                for one in reports {
-                    add!(one, &mut connection);
-                }
-                sqlx::raw_sql("COMMIT").execute(&mut connection).await?;
-                connection.close().await?;
+                let reports = Write::Reports {
+                    envelope: envelope.to_owned(),
+                    reports: reports.to_vec(),
+                };
+                self.writes.write(&self.file, reports).await?;
             }
         }
         Ok(())
