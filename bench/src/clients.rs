@@ -216,8 +216,8 @@ fn cases<'a>(
         Case {
             name: CASES[6],
             file: "send",
-            text: "A message with 4 kB of text, next to a submission of the composed message over SMTP. The service also composes the message and stores a copy \
-                   in Sent. The throughput is that of delivered messages: it includes the time until the mail server has delivered all messages to their one \
+            text: "A message with 4 kB of text, next to a submission of the composed message over SMTP. The service also composes the message, records it in the \
+                   database (one commit) and stores a copy in Sent. The throughput is that of delivered messages: it includes the time until the mail server has delivered all messages to their one \
                    recipient. Postfix does not limit the rate of incoming messages (`in_flow_delay = 0s`).",
             route: Box::new(|owner| delivery.http_call(service, &owner.account)),
             counterpart: Some((

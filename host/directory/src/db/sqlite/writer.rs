@@ -217,15 +217,16 @@ async fn run_members(
     let mut next = Some(first);
     while let Some(turn) = next {
         let member = lend(connection, turn).await;
-        let end = if member.is_some() { NEXT } else { UNDO };
+        let is_undone = member.is_none();
         members.extend(member);
-        // Fails if SQLite has rolled back the group because of an error, such as a full disk.
-        execute(connection, end).await?;
-        next = if members.len() < MAX_MEMBERS && started.elapsed() < MAX_AGE {
-            waiting(turns)
-        } else {
-            None
-        };
+        let is_open = members.len() < MAX_MEMBERS && started.elapsed() < MAX_AGE;
+        let continues = is_open && !turns.is_empty();
+        // Otherwise, the end of the group also ends the transaction.
+        if continues || (is_undone && !members.is_empty()) {
+            // Fails if SQLite has rolled back the group because of an error, such as a full disk.
+            execute(connection, if is_undone { UNDO } else { NEXT }).await?;
+        }
+        next = if continues { waiting(turns) } else { None };
     }
     Ok(())
 }
