@@ -457,7 +457,9 @@ impl Tx {
         if let Self::Sqlite(tx) = &mut self {
             #[cfg(test)]
             sqlite::projection::check(tx).await?;
-            sqlite::withdraw(tx).await?;
+            if tx.has_milter {
+                sqlite::withdraw(tx).await?;
+            }
         }
         self.end().await
     }

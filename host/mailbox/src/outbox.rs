@@ -34,6 +34,7 @@ pub(crate) mod result;
 mod sealed;
 mod send;
 mod sender;
+mod sent_copy;
 mod smtp;
 mod starttls;
 mod tracker;
@@ -56,7 +57,7 @@ pub use policy::sent_record;
 pub use probe::{Probe, probe};
 pub use result::{Error, Scheduled, Sent};
 pub use send::Outbox;
-pub(crate) use send::{UploadResult, file_copy};
+pub(crate) use sent_copy::{UploadResult, file_copy};
 pub use smtp::submit;
 pub use uploads::{MAX_UPLOAD, UploadedFile, Uploads};
 

@@ -120,7 +120,7 @@ pub(super) async fn open(
     }
 
     let readers = connect(&files, config.max_connections.max(1), READ_ONLY).await?;
-    let writer = Writer::start(connect(&files, 1, NO_WAIT).await?);
+    let writer = Writer::start(connect(&files, 1, NO_WAIT).await?, files.with_milter);
     let db = Db::Sqlite(readers, Some(writer));
     db.repair_mailserver().await?;
     Ok((db, files.main.clone(), files.last_logins.clone()))

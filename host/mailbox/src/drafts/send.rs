@@ -325,7 +325,7 @@ impl Drafts {
             let written = async { Ok((written.await?, ())) };
             let (envelope, message_id) = (&outgoing.envelope, &outgoing.message_id);
             let copy = outbox
-                .deliver(access, envelope, message_id, written)
+                .deliver(access, envelope, message_id, None, written)
                 .await?;
             return Ok(Transferred::Sent(Box::new(copy)));
         }

@@ -26,7 +26,8 @@ use super::holds::hold_entry;
 use super::later::Details;
 use super::policy::{Decision, Facts, Permit, authorize, record_sent, settle};
 use super::result::Error;
-use super::send::{Outbox, sign, store_copy};
+use super::send::{Outbox, sign};
+use super::sent_copy::store_copy;
 use crate::access::Access;
 use crate::error::Error as MailboxError;
 

@@ -1,7 +1,6 @@
 //! Sends messages. Each send runs to completion on its own task. A message with an idempotency key
 //! is sent only once.
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +13,7 @@ use latchmail_core::keyring::Keyring;
 use latchmail_core::metrics;
 use latchmail_directory::Directory;
 use latchmail_directory::events::{Event, Kind};
-use latchmail_directory::sendings::{Key, Sending, Sendings};
+use latchmail_directory::sendings::{Key, Sending};
 use latchmail_dkim::Signer;
 use latchmail_jobs::Jobs;
 use tokio::time::{Instant, timeout};
@@ -29,14 +28,14 @@ use super::policy::{Decision, Facts, authorize, hold_draft, record_sent, settle}
 use super::random::random_hex;
 use super::recording::{self, record};
 use super::result::{Error, Scheduled, Sent};
+use super::sent_copy::{UploadResult, file_copy, store_copy};
 use super::smtp::Connector;
-use super::tracker::Tracker;
+use super::tracker::{Tracked, Tracker};
 use super::uploads::Uploads;
 use crate::access::{Access, Member};
 use crate::blocking;
-use crate::changing::sent_copy::UploadedCopy;
 use crate::connections::pool::Pool;
-use crate::error::{Error as MailboxError, log_failure};
+use crate::error::log_failure;
 use crate::idempotency::stored_key;
 use crate::mail::Mail;
 use crate::recording::kind;
@@ -44,10 +43,6 @@ use crate::recording::kind;
 /// Maximum duration of a send. A send of another host that began within this time counts as in
 /// progress, as long as the host runs.
 const MAX_SEND_DURATION: Duration = Duration::from_mins(3);
-
-/// Maximum time for which the record of a sent message waits for its copy, so that one write
-/// records both. If the host is killed within this time, the outcome is unknown.
-const MAX_UNRECORDED: Duration = Duration::from_millis(100);
 
 /// The outbound mail service.
 #[derive(Debug)]
@@ -236,12 +231,30 @@ impl Outbox {
             .map_err(Error::Internal)?;
         let fingerprint = options.add_to_fingerprint(fingerprint);
         let (directory, process) = (&self.directory, self.keys.process());
-        let now = self.clock.now();
-        let earlier = directory
+        let (access, now) = (&draft.from.access, self.clock.now());
+        let begin = directory
             .sendings
-            .begin(&key, &fingerprint, process, &message_id, now)
-            .await?;
-        let access = &draft.from.access;
+            .begin(&key, &fingerprint, process, &message_id, now);
+        // The policy of a grant can hold or refuse the message.
+        let may_wait = options.is_later() || access.grant.is_some();
+        let (begun, tracked) = if may_wait {
+            (begin.await, None)
+        } else {
+            // On SQLite, both records share a commit.
+            let track = self.tracker.begin(access, &envelope, &message_id);
+            let (begun, tracked) = tokio::join!(begin, track);
+            (begun, Some(tracked))
+        };
+        let earlier = match begun {
+            Ok(None) => None,
+            not_begun => {
+                if let Some(Ok(_)) = &tracked {
+                    let forgotten = directory.deliveries.forget(&access.account, &message_id);
+                    log_failure(forgotten.await);
+                }
+                not_begun?
+            }
+        };
         if let Some(earlier) = earlier {
             if access.grant.is_some()
                 && earlier.fingerprint == fingerprint
@@ -282,7 +295,13 @@ impl Outbox {
                 return Err(error);
             }
         };
-        let submitted = self.submit(&draft, &envelope, &message_id).await;
+        let submitted = match tracked.transpose() {
+            Ok(tracked) => {
+                let submitted = self.submit(&draft, &envelope, &message_id, tracked);
+                submitted.await
+            }
+            Err(error) => Err(error),
+        };
         settle(self, permit, &submitted).await;
         match submitted {
             Ok(copy) => {
@@ -338,30 +357,35 @@ impl Outbox {
         draft: &Arc<Draft>,
         envelope: &Envelope,
         message_id: &str,
+        tracked: Option<Tracked>,
     ) -> Result<UploadResult, Error> {
         let written = self.write(draft, message_id);
         let access = &draft.from.access;
-        Box::pin(self.deliver(access, envelope, message_id, written)).await
+        Box::pin(self.deliver(access, envelope, message_id, tracked, written)).await
     }
 
     /// Signs a message and passes the message to the submission service. Concurrently uploads the
     /// copy for the Sent folder. `written` writes the message, and returns the permit for the
-    /// memory of the message.
+    /// memory of the message. `tracked` is the record of the message, if the caller has begun it.
     pub(crate) async fn deliver<P>(
         &self,
         access: &Access,
         envelope: &Envelope,
         message_id: &str,
+        tracked: Option<Tracked>,
         written: impl Future<Output = Result<(Bytes, P), Error>>,
     ) -> Result<UploadResult, Error> {
         let recording = record(self, access, kind::SEND, (envelope, message_id)).await?;
         let delivered = async {
+            let track = async {
+                match tracked {
+                    Some(tracked) => Ok(tracked),
+                    None => self.tracker.begin(access, envelope, message_id).await,
+                }
+            };
             // Use the database concurrently with writing the message.
-            let (signer, written, tracked) = tokio::join!(
-                self.signing.signer(envelope.from.domain()),
-                written,
-                self.tracker.begin(access, envelope, message_id)
-            );
+            let (signer, written, tracked) =
+                tokio::join!(self.signing.signer(envelope.from.domain()), written, track);
             let (message, _memory) = written?;
             let tracked = tracked?;
             let envelope = &tracked.envelope;
@@ -527,7 +551,7 @@ async fn send_allowed(
         let scheduled = outbox.schedule_draft(draft, envelope, &message_id, send_at);
         (None, Some(scheduled.await?))
     } else {
-        let copy = outbox.submit(draft, &envelope, &message_id).await?;
+        let copy = outbox.submit(draft, &envelope, &message_id, None).await?;
         let original = outbox.mark_original(&draft.from.access, draft.original.clone());
         let (saved_to, ()) = tokio::join!(store_copy(copy), original);
         (saved_to, None)
@@ -556,41 +580,4 @@ pub(super) async fn sign(
         Ok([signature.as_bytes(), &message[..]].concat().into())
     });
     result.await.map_err(Error::Internal)?
-}
-
-/// The result of uploading a copy. `None` if no Sent folder exists.
-pub(crate) type UploadResult = Result<Option<UploadedCopy>, MailboxError>;
-
-/// Stores the copy of a sent message. Returns the path of the folder. If the copy cannot be stored,
-/// logs the failure and returns `None`, because the message was sent.
-pub(crate) async fn store_copy(copy: UploadResult) -> Option<String> {
-    let stored = async { copy?.ok_or_else(no_sent_folder)?.store().await };
-    stored.await.unwrap_or_else(|error| {
-        tracing::warn!(%error, "failed to store a copy of a sent message");
-        None
-    })
-}
-
-/// Stores the copy of a sent message, and records for each key that the message was sent and where
-/// the copy is. Returns the path of the copy's folder.
-pub(crate) async fn file_copy(
-    sendings: &Sendings,
-    copy: UploadResult,
-    keys: &[&Key],
-) -> Option<String> {
-    let mut stored = pin!(store_copy(copy));
-    if let Ok(saved_to) = timeout(MAX_UNRECORDED, &mut stored).await {
-        log_failure(sendings.sent(keys, saved_to.as_deref()).await);
-        return saved_to;
-    }
-    log_failure(sendings.sent(keys, None).await);
-    let saved_to = stored.await;
-    if saved_to.is_some() {
-        log_failure(sendings.sent(keys, saved_to.as_deref()).await);
-    }
-    saved_to
-}
-
-fn no_sent_folder() -> MailboxError {
-    MailboxError::Internal("there is no Sent folder".into())
 }

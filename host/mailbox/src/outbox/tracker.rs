@@ -13,7 +13,7 @@ use crate::envelope_id::EnvelopeId;
 use crate::error::log_failure;
 
 /// A recorded message that is about to be sent.
-pub(super) struct Tracked {
+pub(crate) struct Tracked {
     /// The envelope with the request for reports.
     pub(super) envelope: Envelope,
     /// The recorded outcome.

@@ -52,7 +52,13 @@ const UNDO: &str = "ROLLBACK TO member";
 const ROLLBACK: &str = "ROLLBACK";
 
 /// A caller that waits for the connection.
-type Turn = oneshot::Sender<Result<SqliteTx, sqlx::Error>>;
+type Turn = oneshot::Sender<Result<Lent, sqlx::Error>>;
+/// The connection, and the end of the transaction. They are dropped in this order, so the task can
+/// use the connection when it learns of the end.
+type Lent = (
+    OwnedMutexGuard<PoolConnection<Sqlite>>,
+    oneshot::Sender<Member>,
+);
 /// The result of the commit of a group.
 type Committed = Result<(), Arc<sqlx::Error>>;
 /// A caller that waits for the commit of its group.
@@ -67,23 +73,30 @@ pub struct Writer {
     /// A pool of one connection, which the task uses. If the connection breaks, the pool opens a
     /// new one.
     pool: SqlitePool,
+    has_milter: bool,
 }
 
 /// A transaction of a group. Dropping the transaction without a commit undoes its changes.
 #[derive(Debug)]
 pub struct SqliteTx {
-    // The fields are dropped in this order, so the task can use the connection when it learns of
-    // the end.
+    // These fields are dropped in this order, see [`Lent`].
     connection: OwnedMutexGuard<PoolConnection<Sqlite>>,
     end: oneshot::Sender<Member>,
+    /// `true` if the milter's file is attached to the connection.
+    pub(in crate::db) has_milter: bool,
 }
 
 impl Writer {
-    /// Starts the task. `pool` must have at most one connection.
-    pub(super) fn start(pool: SqlitePool) -> Self {
+    /// Starts the task. `pool` must have at most one connection. `has_milter` states that the
+    /// milter's file is attached to the connection.
+    pub(super) fn start(pool: SqlitePool, has_milter: bool) -> Self {
         let (turns, waiting) = mpsc::channel(MAX_WAITING);
         tokio::spawn(run(pool.clone(), waiting));
-        Self { turns, pool }
+        Self {
+            turns,
+            pool,
+            has_milter,
+        }
     }
 
     /// Waits for the connection and begins a transaction.
@@ -103,9 +116,13 @@ impl Writer {
             .await
             .map_err(|_| Error::busy("a transaction has waited too long for the writer"))?;
         // The task drops the callers that wait when the database is closed.
-        let tx = begun.map_err(|_| sqlx::Error::PoolClosed)??;
+        let (connection, end) = begun.map_err(|_| sqlx::Error::PoolClosed)??;
         metrics::DATABASE_WRITE_WAIT.observe([], started.elapsed());
-        Ok(tx)
+        Ok(SqliteTx {
+            connection,
+            end,
+            has_milter: self.has_milter,
+        })
     }
 
     /// Waits until the current group is committed, and closes the connection.
@@ -135,7 +152,9 @@ impl SqliteTx {
     /// Returns [`Error::Commit`] if the group was not committed. Returns [`Error::Unknown`] if the
     /// task has ended.
     pub(in crate::db) async fn commit(self) -> Result<(), Error> {
-        let Self { connection, end } = self;
+        let Self {
+            connection, end, ..
+        } = self;
         drop(connection);
         let (member, committed) = oneshot::channel();
         // If the task has ended, `member` is dropped.
@@ -243,7 +262,7 @@ async fn lend(connection: &Shared, turn: Turn) -> Option<Member> {
     let (end, ended) = oneshot::channel();
     let connection = Arc::clone(connection).lock_owned().await;
     // If the caller does not wait any longer, the transaction is dropped.
-    let _ = turn.send(Ok(SqliteTx { connection, end }));
+    let _ = turn.send(Ok((connection, end)));
     let member = ended.await.ok();
     let elapsed = started.elapsed();
     if elapsed >= SLOW {
