@@ -18,7 +18,8 @@
 //! again until it gets SQLite's lock. It releases the lock after each group.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use latchmail_core::metrics;
@@ -40,6 +41,11 @@ const MAX_MEMBERS: usize = 64;
 /// this time, for the last transaction of the group and for the commit.
 const MAX_AGE: Duration = Duration::from_millis(10);
 
+/// Maximum time in which a caller takes the connection. After this time, the next caller gets it,
+/// and the caller waits again. For example, a task can wait for its commit while another of its
+/// futures waits for the connection. This future does not run, so the commit must not wait for it.
+const MAX_OFFER: Duration = Duration::from_millis(100);
+
 /// A transaction that takes longer is logged, because all other callers wait for it.
 const SLOW: Duration = Duration::from_secs(1);
 
@@ -52,19 +58,23 @@ const UNDO: &str = "ROLLBACK TO member";
 const ROLLBACK: &str = "ROLLBACK";
 
 /// A caller that waits for the connection.
-type Turn = oneshot::Sender<Result<Lent, sqlx::Error>>;
-/// The connection, and the end of the transaction. They are dropped in this order, so the task can
-/// use the connection when it learns of the end.
-type Lent = (
-    OwnedMutexGuard<PoolConnection<Sqlite>>,
-    oneshot::Sender<Member>,
-);
+type Turn = oneshot::Sender<Result<Offer, sqlx::Error>>;
 /// The result of the commit of a group.
 type Committed = Result<(), Arc<sqlx::Error>>;
 /// A caller that waits for the commit of its group.
 type Member = oneshot::Sender<Committed>;
 /// The connection. Only one caller at a time locks it, so the task never waits for the lock.
 type Shared = Arc<Mutex<PoolConnection<Sqlite>>>;
+
+/// The connection, which a caller can take. Dropping the offer declines it.
+#[derive(Debug)]
+struct Offer {
+    connection: Weak<Mutex<PoolConnection<Sqlite>>>,
+    end: oneshot::Sender<Member>,
+    /// Set by the caller that takes the connection, or by the task that withdraws the offer. The
+    /// first one decides.
+    is_decided: Arc<AtomicBool>,
+}
 
 /// The queue of the callers that change the database.
 #[derive(Clone, Debug)]
@@ -79,7 +89,8 @@ pub struct Writer {
 /// A transaction of a group. Dropping the transaction without a commit undoes its changes.
 #[derive(Debug)]
 pub struct SqliteTx {
-    // These fields are dropped in this order, see [`Lent`].
+    // The fields are dropped in this order, so the task can use the connection when it learns of
+    // the end.
     connection: OwnedMutexGuard<PoolConnection<Sqlite>>,
     end: oneshot::Sender<Member>,
     /// `true` if the milter's file is attached to the connection.
@@ -107,22 +118,33 @@ impl Writer {
     pub(in crate::db) async fn begin(&self) -> Result<SqliteTx, Error> {
         let started = Instant::now();
         let _waiting = metrics::DATABASE_WRITES_WAITING.begin();
-        let (turn, begun) = oneshot::channel();
-        self.turns.try_send(turn).map_err(|error| match error {
-            TrySendError::Full(_) => Error::busy("too many transactions wait for the writer"),
-            TrySendError::Closed(_) => sqlx::Error::PoolClosed.into(),
-        })?;
-        let begun = timeout(ACQUIRE_TIMEOUT, begun)
-            .await
-            .map_err(|_| Error::busy("a transaction has waited too long for the writer"))?;
-        // The task drops the callers that wait when the database is closed.
-        let (connection, end) = begun.map_err(|_| sqlx::Error::PoolClosed)??;
+        let begun = timeout(ACQUIRE_TIMEOUT, self.take_turn()).await;
+        let begun =
+            begun.map_err(|_| Error::busy("a transaction has waited too long for the writer"));
+        let tx = begun??;
         metrics::DATABASE_WRITE_WAIT.observe([], started.elapsed());
-        Ok(SqliteTx {
-            connection,
-            end,
-            has_milter: self.has_milter,
-        })
+        Ok(tx)
+    }
+
+    async fn take_turn(&self) -> Result<SqliteTx, Error> {
+        loop {
+            let (turn, offered) = oneshot::channel();
+            self.turns.try_send(turn).map_err(|error| match error {
+                TrySendError::Full(_) => Error::busy("too many transactions wait for the writer"),
+                TrySendError::Closed(_) => sqlx::Error::PoolClosed.into(),
+            })?;
+            // The task drops the callers that wait when the database is closed.
+            let offer = offered.await.map_err(|_| sqlx::Error::PoolClosed)??;
+            if offer.is_decided.swap(true, Ordering::AcqRel) {
+                continue;
+            }
+            let connection = offer.connection.upgrade().ok_or(sqlx::Error::PoolClosed)?;
+            return Ok(SqliteTx {
+                connection: connection.lock_owned().await,
+                end: offer.end,
+                has_milter: self.has_milter,
+            });
+        }
     }
 
     /// Waits until the current group is committed, and closes the connection.
@@ -259,11 +281,19 @@ fn waiting(turns: &mut mpsc::Receiver<Turn>) -> Option<Turn> {
 /// transaction must be committed.
 async fn lend(connection: &Shared, turn: Turn) -> Option<Member> {
     let started = Instant::now();
-    let (end, ended) = oneshot::channel();
-    let connection = Arc::clone(connection).lock_owned().await;
-    // If the caller does not wait any longer, the transaction is dropped.
-    let _ = turn.send(Ok((connection, end)));
-    let member = ended.await.ok();
+    let (end, mut ended) = oneshot::channel();
+    let is_decided = Arc::new(AtomicBool::new(false));
+    // If the caller does not wait any longer, the offer is dropped.
+    let _ = turn.send(Ok(Offer {
+        connection: Arc::downgrade(connection),
+        end,
+        is_decided: Arc::clone(&is_decided),
+    }));
+    let member = match timeout(MAX_OFFER, &mut ended).await {
+        Ok(member) => member.ok(),
+        Err(_) if !is_decided.swap(true, Ordering::AcqRel) => None,
+        Err(_) => ended.await.ok(),
+    };
     let elapsed = started.elapsed();
     if elapsed >= SLOW {
         tracing::warn!(?elapsed, "a transaction delayed all other writers");

@@ -45,7 +45,7 @@ async fn until_waiting(writer: &Writer, callers: usize) {
 async fn queue<F>(writer: &Writer, tasks: Vec<F>) -> Vec<JoinHandle<F::Output>>
 where
     F: Future + Send + 'static,
-    F::Output: Send,
+    F::Output: Send + 'static,
 {
     let mut started = Vec::new();
     for task in tasks {
@@ -168,6 +168,32 @@ async fn callers_that_are_dropped_do_not_stop_the_others() {
         assert_eq!(fresh.number(COUNT).await, 3);
         let dropped = "SELECT COUNT(*) FROM notes WHERE id = 10";
         assert_eq!(fresh.number(dropped).await, 0);
+    };
+    on_sqlite(body).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_does_not_wait_for_a_caller_that_does_not_run() {
+    let body = async |fresh: Fresh| {
+        fresh.execute(CREATE).await;
+        let writer = writer(&fresh);
+        let mut first = writer.begin().await.unwrap();
+        let mut second = std::pin::pin!(writer.begin());
+        // Waits in the queue, and then runs again only after the commit.
+        tokio::select! {
+            biased;
+            _ = &mut second => unreachable!("the first caller has the connection"),
+            () = std::future::ready(()) => (),
+        }
+        add(&mut first, 1).await.unwrap();
+        timeout(ACQUIRE_TIMEOUT / 2, first.commit())
+            .await
+            .unwrap()
+            .unwrap();
+        let mut second = second.await.unwrap();
+        add(&mut second, 2).await.unwrap();
+        second.commit().await.unwrap();
+        assert_eq!(fresh.number(COUNT).await, 2);
     };
     on_sqlite(body).await.unwrap();
 }
