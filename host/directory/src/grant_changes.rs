@@ -12,7 +12,7 @@ use latchmail_core::clock::Timestamp;
 use latchmail_core::message_number::MessageNumber;
 use sqlx::QueryBuilder;
 
-use crate::db::{Db, Error, Tx, on, on_tx};
+use crate::db::{Db, Error, Tx, on_tx};
 use crate::message_index::MAX_PER_STATEMENT;
 
 /// The time for which changes are kept.
@@ -300,13 +300,15 @@ impl GrantChanges {
     /// Returns [`Error`] if the database fails.
     pub async fn cancel(&self, ids: &[i64]) -> Result<(), Error> {
         for ids in ids.chunks(MAX_PER_STATEMENT) {
-            on!(&self.db, pool => {
+            let mut tx = self.db.begin().await?;
+            on_tx!(&mut tx, tx => {
                 let mut query = QueryBuilder::new("DELETE FROM grant_changes WHERE id IN (0");
                 for id in ids {
                     query.push(", ").push_bind(*id);
                 }
-                query.push(")").build().execute(pool).await.map(drop)
+                query.push(")").build().execute(tx).await.map(drop)
             })?;
+            tx.commit().await?;
         }
         Ok(())
     }
@@ -323,7 +325,8 @@ impl GrantChanges {
         undone: Option<&Place>,
     ) -> Result<(), Error> {
         for ids in ids.chunks(MAX_PER_STATEMENT) {
-            on!(&self.db, pool => {
+            let mut tx = self.db.begin().await?;
+            on_tx!(&mut tx, tx => {
                 let mut query = QueryBuilder::new("UPDATE grant_changes SET state = ");
                 query.push_bind(state.name().to_owned());
                 if let Some(undone) = undone {
@@ -333,8 +336,9 @@ impl GrantChanges {
                 for id in ids {
                     query.push(", ").push_bind(*id);
                 }
-                query.push(")").build().execute(pool).await.map(drop)
+                query.push(")").build().execute(tx).await.map(drop)
             })?;
+            tx.commit().await?;
         }
         Ok(())
     }

@@ -71,7 +71,7 @@ impl Tickets {
         target: &str,
         now: Timestamp,
     ) -> Result<Option<Vec<u8>>, Error> {
-        let row: Option<(Vec<u8>,)> = self.db.optional(TAKE, (hash, target, now)).await?;
+        let row: Option<(Vec<u8>,)> = self.db.returning(TAKE, (hash, target, now)).await?;
         Ok(row.map(|(sealed,)| sealed))
     }
 
