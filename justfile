@@ -53,8 +53,8 @@ check: (setup "--check")
     # This also checks wit/, because the bindings are generated from it.
     ./scripts/each-crate native clippy --all-targets --locked -- -D warnings
     ./scripts/each-crate wasm clippy --target wasm32-wasip2 --locked -- -D warnings
-    sh -n just
-    for script in scripts/*.sh scripts/run scripts/setup scripts/with-servers scripts/test scripts/try scripts/prepare-tests scripts/each-crate scripts/build-components scripts/build-examples scripts/build-previous scripts/build-project scripts/build-tests scripts/check-dependencies scripts/check-packaging scripts/pack-clients scripts/deb scripts/deb-lifecycle scripts/follow scripts/image scripts/fuzz scripts/fuzz-api/run scripts/as-root scripts/bench scripts/debian-root scripts/in-root scripts/screenshots scripts/test-deb scripts/test-image scripts/try-on .ci/run host/mailserver/src/supervisor.sh; do bash -n "$script"; done
+    for script in just scripts/rustc-remapped; do sh -n "$script"; done
+    for script in scripts/*.sh scripts/run scripts/setup scripts/with-servers scripts/test scripts/try scripts/prepare-tests scripts/each-crate scripts/build-components scripts/build-examples scripts/build-previous scripts/build-project scripts/build-tests scripts/check-dependencies scripts/check-packaging scripts/pack-clients scripts/deb scripts/deb-lifecycle scripts/follow scripts/image scripts/freeze-contract scripts/fuzz scripts/fuzz-api/run scripts/as-root scripts/bench scripts/debian-root scripts/in-root scripts/release scripts/screenshots scripts/test-deb scripts/test-image scripts/test-release scripts/try-on .ci/run host/mailserver/src/supervisor.sh; do bash -n "$script"; done
     ./scripts/check-dependencies
     ./scripts/check-packaging
     ./scripts/check-code
@@ -98,6 +98,11 @@ deb: (setup "--deb") build
 test-deb: deb (setup "--tests")
     ./scripts/test-deb
 
+# Upgrade the Debian package of an earlier commit under load: `./just test-upgrade [COMMIT]`
+test-upgrade commit="": deb (setup "--tests")
+    ./scripts/build-previous --deb {{ quote(commit) }}
+    ./scripts/test-deb --from "$CARGO_TARGET_DIR/previous-deb/latchmail.deb"
+
 # Build the client packages for npm and PyPI; the last lines are the names of their files
 clients: (setup "--clients")
     @./scripts/pack-clients
@@ -109,6 +114,16 @@ image: (setup "--image") build
 # Test the container image with podman
 test-image: (setup "--test-image") build
     ./scripts/test-image
+
+[doc("Make all files of a release from the current commit: packages, image, modules, clients, bill of materials, checksums and provenance; --help lists the options")]
+[positional-arguments]
+release *arguments:
+    @./scripts/release "$@"
+
+# Make the release twice in different folders, and compare all files: `./just test-release [DIR]`
+[positional-arguments]
+test-release *arguments:
+    @./scripts/test-release "$@"
 
 # Build the modules into <target>/modules; `component` builds the release versions
 modules profile="dev": setup
@@ -126,7 +141,7 @@ follow page: setup
 try-on system:
     ./scripts/try-on {{ quote(system) }}
 
-[doc("Install missing dependencies: the Rust toolchain, Dovecot, Postfix; --build: only the toolchain; --try: also cargo-nextest; --mail-tests: also PostgreSQL; --clients, --deb, --image and --test-image: the tools of these tasks; --check: also cargo-deny; --bench: also PostgreSQL; --profile: also perf and inferno; --tests: also PostgreSQL, HAProxy, Redis, Chromium, cargo-nextest, componentize-js, componentize-py, MCP clients, the MCP conformance suite, client generators, and clients of TLS and HTTP/2")]
+[doc("Install missing dependencies: the Rust toolchain, Dovecot, Postfix; --build: only the toolchain; --try: also cargo-nextest; --mail-tests: also PostgreSQL; --clients, --deb, --image, --test-image and --release: the tools of these tasks; --check: also cargo-deny; --bench: also PostgreSQL; --profile: also perf and inferno; --tests: also PostgreSQL, HAProxy, Redis, Chromium, cargo-nextest, componentize-js, componentize-py, MCP clients, the MCP conformance suite, client generators, and clients of TLS and HTTP/2")]
 [positional-arguments]
 setup *arguments:
     @./scripts/setup "$@"
