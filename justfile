@@ -58,6 +58,7 @@ check: (setup "--check")
     ./scripts/check-dependencies
     ./scripts/check-packaging
     ./scripts/check-code
+    ./scripts/prepare-release --check
 
 [doc("Run the benchmarks; --profile ROUTE profiles an operation, --against COMMIT compares the speed with that of a commit, --help lists all options")]
 [positional-arguments]
