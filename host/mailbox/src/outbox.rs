@@ -12,7 +12,7 @@ mod deliveries;
 mod departures;
 pub(crate) mod draft;
 pub(crate) mod envelope;
-mod files;
+pub(crate) mod files;
 #[cfg(any(test, feature = "testing"))]
 pub mod fuzzing;
 pub(crate) mod holds;
@@ -59,7 +59,7 @@ pub use result::{Error, Scheduled, Sent};
 pub use send::Outbox;
 pub(crate) use sent_copy::{UploadResult, file_copy};
 pub use smtp::submit;
-pub use uploads::{MAX_UPLOAD, UploadedFile, Uploads};
+pub use uploads::{MAX_UPLOAD, UploadContent, UploadedFile, Uploads};
 
 #[cfg(test)]
 mod tests;

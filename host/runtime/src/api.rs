@@ -29,6 +29,7 @@ mod outgoing_http;
 mod policy;
 mod problem;
 mod profile;
+mod queries;
 mod recorder;
 mod services;
 mod session;

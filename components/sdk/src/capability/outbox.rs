@@ -4,7 +4,7 @@ use super::{Blob, Error, Host, Timestamp};
 use crate::bindings::latchmail::host::outbox;
 pub use crate::bindings::latchmail::host::outbox::{
     Draft, Entry as OutboxEntry, File, FileSource, Header, MessagePart, Original, SendError,
-    SendOptions, Sent, UploadLink, UploadedFile,
+    SendOptions, Sent, UploadLink, UploadedContent, UploadedFile,
 };
 
 /// Sends mail as the caller. Needs the scope `mail:send`.
@@ -38,6 +38,12 @@ pub trait Outbox {
     /// # Errors
     /// Returns [`Error::Denied`] for a handler, and for a member of a shared mailbox.
     fn create_upload_link(&self, filename: &str) -> Result<UploadLink, Error>;
+
+    /// Returns a file that the account uploaded. Needs the scope `mail:send` or `mail:write`.
+    ///
+    /// # Errors
+    /// Returns [`Error::NotFound`] if the file does not exist or is expired.
+    fn get_upload(&self, id: &str) -> Result<UploadedContent, Error>;
 
     /// Returns at most `limit` messages in the outbox: first those that wait, by their times, then
     /// the others, newest outcome first. Needs the scope `mail:read`.
@@ -84,6 +90,10 @@ impl Outbox for Host {
 
     fn create_upload_link(&self, filename: &str) -> Result<UploadLink, Error> {
         outbox::create_upload_link(filename)
+    }
+
+    fn get_upload(&self, id: &str) -> Result<UploadedContent, Error> {
+        outbox::get_upload(id)
     }
 
     fn list_entries(&self, limit: u32) -> Result<Vec<OutboxEntry>, Error> {

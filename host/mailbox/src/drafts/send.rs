@@ -52,21 +52,21 @@ struct Records {
     options: SendOptions,
 }
 
-/// A finished draft.
-struct Outgoing {
-    /// The id of the draft.
-    draft: String,
-    /// The complete draft.
-    message: Bytes,
-    envelope: Envelope,
-    message_id: String,
-    subject: String,
+/// A finished draft, or another stored message.
+pub(super) struct Outgoing {
+    /// The id of the draft. Without it, the message stays in the mailbox, and no copy is filed.
+    pub(super) draft: Option<String>,
+    /// The complete stored message.
+    pub(super) message: Bytes,
+    pub(super) envelope: Envelope,
+    pub(super) message_id: String,
+    pub(super) subject: String,
     /// The recipients in To.
-    to: Vec<Address>,
+    pub(super) to: Vec<Address>,
 }
 
-/// How the message of a draft left.
-enum Transferred {
+/// How a message left.
+pub(super) enum Transferred {
     /// The message was sent.
     Sent(Box<UploadResult>),
     /// The message leaves later.
@@ -177,7 +177,7 @@ impl Drafts {
             None => self.outbox.new_message_id(envelope.from.domain())?,
         };
         let outgoing = Outgoing {
-            draft: id.to_owned(),
+            draft: Some(id.to_owned()),
             message,
             envelope,
             message_id,
@@ -275,9 +275,8 @@ impl Drafts {
         }
     }
 
-    /// Submits the message of a draft, or stores the message until its time or until the owner
-    /// decides.
-    async fn transfer(
+    /// Submits a message, or stores the message until its time or until the owner decides.
+    pub(super) async fn transfer(
         &self,
         access: &Access,
         outgoing: Outgoing,
@@ -315,6 +314,7 @@ impl Drafts {
         reason: Option<&'static str>,
     ) -> Result<Transferred, OutboxError> {
         let (outbox, now) = (&self.outbox, self.clock.now());
+        let has_copy = outgoing.draft.is_some();
         let (message, id) = (outgoing.message.clone(), outgoing.message_id.clone());
         let written = async {
             let size = message.len();
@@ -325,7 +325,7 @@ impl Drafts {
             let written = async { Ok((written.await?, ())) };
             let (envelope, message_id) = (&outgoing.envelope, &outgoing.message_id);
             let copy = outbox
-                .deliver(access, envelope, message_id, None, written)
+                .deliver(access, envelope, message_id, None, written, has_copy)
                 .await?;
             return Ok(Transferred::Sent(Box::new(copy)));
         }
@@ -335,17 +335,20 @@ impl Drafts {
             None
         };
         let to = outgoing.to.into_iter();
+        let draft = outgoing.draft.map(|id| DraftOrigin {
+            id,
+            message: outgoing.message,
+        });
+        let original = draft.as_ref();
         let later = LaterMessage {
             message: written.await?,
             envelope: outgoing.envelope,
             message_id: outgoing.message_id,
             subject: outgoing.subject,
             to: to.map(|one| (one.name, one.address)).collect(),
-            original: original::of_message(&outgoing.message),
-            draft: Some(DraftOrigin {
-                id: outgoing.draft,
-                message: outgoing.message,
-            }),
+            original: original.and_then(|draft| original::of_message(&draft.message)),
+            draft,
+            has_copy,
         };
         if let Some(reason) = reason {
             let hold = holds::hold(outbox, access, later, send_at, reason).await?;

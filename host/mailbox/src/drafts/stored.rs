@@ -157,16 +157,51 @@ pub(super) async fn require_shown(
         return Ok(());
     }
     let (message, _memory) = drafts.read_message(access, found, None).await?;
-    let everything = Access {
-        grant: None,
-        ..access.clone()
-    };
-    let draft = describe_bytes(&everything, found.id, found.number, message).await?;
+    let draft = describe_everything(access, found.id, found.number, message).await?;
     if hiding::hides_in_draft(access, &draft) {
         let what = "replacing a draft with parts that it hides";
         return Err(MailboxError::Policy(policy::denied(what)).into());
     }
     Ok(())
+}
+
+/// Checks that no part of a message is hidden from the caller, who wants to send the message as it
+/// is stored. If codes are hidden, the message must have no attachments and no texts that are too
+/// long, because they are not searched for codes.
+///
+/// # Errors
+/// Returns [`MailboxError::Policy`] if a part is hidden. Returns another [`Error`] if the operation
+/// fails.
+pub(super) async fn require_sendable(
+    access: &Access,
+    number: MessageNumber,
+    message: Bytes,
+) -> Result<(), Error> {
+    if !access.hides_codes() && !access.hides_attachments() {
+        return Ok(());
+    }
+    let id = DraftId::of_number(&access.account, number);
+    let stored = describe_everything(access, id, number, message).await?;
+    if hiding::hides_in_draft(access, &stored) || !stored.attachments.is_empty() || stored.truncated
+    {
+        let what = "sending a stored message with parts that it hides";
+        return Err(MailboxError::Policy(policy::denied(what)).into());
+    }
+    Ok(())
+}
+
+/// Describes a message in memory, with the parts that are hidden from the caller.
+async fn describe_everything(
+    access: &Access,
+    id: DraftId,
+    number: MessageNumber,
+    message: Bytes,
+) -> Result<StoredDraft, Error> {
+    let everything = Access {
+        grant: None,
+        ..access.clone()
+    };
+    describe_bytes(&everything, id, number, message).await
 }
 
 async fn describe(

@@ -175,7 +175,9 @@ impl Departures {
                     let changing = &self.outbox.mail.changing;
                     let original = details.original();
                     let copy = async {
-                        store_copy(changing.upload_sent_copy(&access, message).await).await
+                        if !details.without_copy {
+                            store_copy(changing.upload_sent_copy(&access, message).await).await;
+                        }
                     };
                     tokio::join!(copy, self.outbox.mark_original(&access, original));
                 }

@@ -58,6 +58,8 @@ pub(crate) struct LaterMessage {
     pub(crate) original: Option<Original>,
     /// The draft from which the message is sent.
     pub(crate) draft: Option<DraftOrigin>,
+    /// Whether a copy is filed in the folder `\Sent`.
+    pub(crate) has_copy: bool,
 }
 
 /// The draft from which a message is sent.
@@ -119,6 +121,7 @@ impl SealedEntry {
                 policy: grant.policy.clone(),
             }),
             is_person: access.is_person,
+            without_copy: !later.has_copy,
         };
         let details = serde_json::to_vec(&details).map_err(|e| Error::Internal(e.to_string()))?;
         let sealed_details = key.seal(DETAILS, &details)?;
@@ -205,6 +208,9 @@ pub(super) struct Details {
     /// Whether a person sends the message.
     #[serde(default)]
     pub(super) is_person: bool,
+    /// Whether no copy is filed in the folder `\Sent`.
+    #[serde(default)]
+    pub(super) without_copy: bool,
 }
 
 /// The grant that sends a message, with its policy at the time of the request.
@@ -459,6 +465,7 @@ pub(super) async fn later_message(
             .collect(),
         original: draft.original.clone(),
         draft: None,
+        has_copy: true,
     };
     Ok((later, memory))
 }

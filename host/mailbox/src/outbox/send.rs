@@ -361,12 +361,12 @@ impl Outbox {
     ) -> Result<UploadResult, Error> {
         let written = self.write(draft, message_id);
         let access = &draft.from.access;
-        Box::pin(self.deliver(access, envelope, message_id, tracked, written)).await
+        Box::pin(self.deliver(access, envelope, message_id, tracked, written, true)).await
     }
 
-    /// Signs a message and passes the message to the submission service. Concurrently uploads the
-    /// copy for the Sent folder. `written` writes the message, and returns the permit for the
-    /// memory of the message. `tracked` is the record of the message, if the caller has begun it.
+    /// Signs a message and passes the message to the submission service. With `has_copy`,
+    /// concurrently uploads the copy for the Sent folder. `written` writes the message, and returns
+    /// the permit for the memory of the message. `tracked` is the record of the message, if the caller has begun it.
     pub(crate) async fn deliver<P>(
         &self,
         access: &Access,
@@ -374,6 +374,7 @@ impl Outbox {
         message_id: &str,
         tracked: Option<Tracked>,
         written: impl Future<Output = Result<(Bytes, P), Error>>,
+        has_copy: bool,
     ) -> Result<UploadResult, Error> {
         let recording = record(self, access, kind::SEND, (envelope, message_id)).await?;
         let delivered = async {
@@ -394,10 +395,15 @@ impl Outbox {
                 record_sent(self, &access.account, access.is_person, &message)
             );
             let (message, ()) = (signed?, recorded?);
-            let (sent, copy) = tokio::join!(
-                self.submit_message(access, envelope, &message),
-                self.mail.changing.upload_sent_copy(access, message.clone())
-            );
+            let copy = async {
+                if has_copy {
+                    let changing = &self.mail.changing;
+                    changing.upload_sent_copy(access, message.clone()).await
+                } else {
+                    Ok(None)
+                }
+            };
+            let (sent, copy) = tokio::join!(self.submit_message(access, envelope, &message), copy);
             let recorded = Some(tracked.recorded);
             self.tracker.end(access, message_id, recorded, &sent).await;
             if let (Some(member), Ok(_) | Err(Error::Unknown(_))) = (&access.member, &sent) {

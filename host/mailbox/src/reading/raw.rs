@@ -42,6 +42,20 @@ impl Reader {
         reads_all: bool,
     ) -> Result<Option<RawMessage>, Error> {
         hiding::require_raw(access)?;
+        self.raw_to_send(access, number, reads_all).await
+    }
+
+    /// Like [`Reader::raw`], for a message that the caller does not read, but sends. The caller of
+    /// this function checks that no part is hidden.
+    ///
+    /// # Errors
+    /// Returns an [`Error`] if the operation fails.
+    pub(crate) async fn raw_to_send(
+        self: &Arc<Self>,
+        access: &Access,
+        number: MessageNumber,
+        reads_all: bool,
+    ) -> Result<Option<RawMessage>, Error> {
         let mut locations = self.numbers.locations(access, number);
         while let Some(location) = locations.next().await? {
             let found = self.raw_at(access, location, reads_all).await?;
