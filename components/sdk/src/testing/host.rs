@@ -26,6 +26,7 @@ mod snooze;
 mod store;
 mod submissions;
 mod teams;
+mod uploads;
 mod webhooks;
 
 use std::cell::{Cell, RefCell};
@@ -93,7 +94,7 @@ struct Account {
     holds_messages: bool,
     /// The deliveries of sent messages.
     deliveries: Vec<Delivery>,
-    uploads: Vec<outbox::Upload>,
+    uploads: Vec<uploads::Upload>,
     later: Vec<outbox::Later>,
     draft_values: Vec<drafts::DraftValues>,
     aliases: Vec<Alias>,

@@ -366,7 +366,8 @@ impl Outbox {
 
     /// Signs a message and passes the message to the submission service. With `has_copy`,
     /// concurrently uploads the copy for the Sent folder. `written` writes the message, and returns
-    /// the permit for the memory of the message. `tracked` is the record of the message, if the caller has begun it.
+    /// the permit for the memory of the message. `tracked` is the record of the message, if the
+    /// caller has begun it.
     pub(crate) async fn deliver<P>(
         &self,
         access: &Access,

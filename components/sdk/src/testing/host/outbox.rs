@@ -6,7 +6,7 @@ use std::rc::Rc;
 use latchmail_shape::{MAX_HEADER_FIELDS, check_header_field, codes, is_repeatable};
 
 use super::mailbox::LINK_LIFETIME;
-use super::{Account, FakeHost, Need, missing};
+use super::{Account, FakeHost, Need, missing, uploads};
 use crate::capability::{
     Blob, Caller, Draft, Error, File, FileSource, FlagAction, Original, Outbox, OutboxEntry, Scope,
     SendError, SendOptions, Sent, Timestamp, UploadLink, UploadedContent, UploadedFile,
@@ -15,13 +15,6 @@ use crate::testing::letter::Letter;
 
 /// Maximum size of a complete message in bytes.
 const MAX_MESSAGE: usize = 26_214_400;
-
-/// Maximum size of an upload in bytes.
-const MAX_UPLOAD: usize = 25 * 1024 * 1024;
-/// Maximum size of all uploads of an account together in bytes.
-const MAX_UPLOADS: usize = 100 * 1024 * 1024;
-/// The time after which an upload expires, in milliseconds.
-const UPLOAD_LIFETIME: Timestamp = 3_600_000;
 
 /// Maximum number of seconds to undo a send.
 const MAX_UNDO: u32 = 120;
@@ -62,14 +55,6 @@ pub struct SentFile {
     pub content: Vec<u8>,
 }
 
-/// A file that the module uploaded.
-#[derive(Debug)]
-pub(super) struct Upload {
-    id: String,
-    file: SentFile,
-    expires_at: Timestamp,
-}
-
 impl FakeHost {
     /// Makes [`Outbox::send`] fail with this error for the signed-in account.
     #[track_caller]
@@ -83,15 +68,6 @@ impl FakeHost {
     pub fn sent(&self) -> Vec<Rc<SentMessage>> {
         self.with_account(|account| account.sent.iter().map(|(one, _)| Rc::clone(one)).collect())
     }
-}
-
-/// Returns the scope with which the caller uploads files, `mail:send` or `mail:write`.
-fn upload_scope(host: &FakeHost) -> Scope {
-    let caller = host.current();
-    if !caller.holds(Scope::MailSend) && caller.holds(Scope::MailWrite) {
-        return Scope::MailWrite;
-    }
-    Scope::MailSend
 }
 
 impl Account {
@@ -134,45 +110,7 @@ impl Outbox for FakeHost {
         content_type: &str,
         content: Blob,
     ) -> Result<UploadedFile, Error> {
-        let (now, number) = (self.now(), self.next_number("upload"));
-        let need = Need::Scope(upload_scope(self));
-        self.allow(need, |account| {
-            if filename.is_empty() || !is_line(filename) || !is_media_type(content_type) {
-                let text = "Invalid file name or media type";
-                return Err(Error::invalid(codes::INVALID_DRAFT, text));
-            }
-            let content = content.in_memory().unwrap_or_default().to_vec();
-            if content.len() > MAX_UPLOAD {
-                let text = "An upload must be at most 25 MB";
-                return Err(Error::too_large(codes::UPLOAD_TOO_LARGE, text));
-            }
-            account.uploads.retain(|upload| upload.expires_at > now);
-            let used = account
-                .uploads
-                .iter()
-                .map(|upload| upload.file.content.len());
-            if used.sum::<usize>() + content.len() > MAX_UPLOADS {
-                let text = "The uploads of the account exceed 100 MB";
-                return Err(Error::too_large(codes::UPLOADS_FULL, text));
-            }
-            let uploaded = UploadedFile {
-                id: format!("upload{number}"),
-                filename: filename.into(),
-                content_type: content_type.into(),
-                size: content.len() as u64,
-                expires_at: now + UPLOAD_LIFETIME,
-            };
-            account.uploads.push(Upload {
-                id: uploaded.id.clone(),
-                file: SentFile {
-                    filename: filename.into(),
-                    content_type: content_type.into(),
-                    content,
-                },
-                expires_at: uploaded.expires_at,
-            });
-            Ok(uploaded)
-        })
+        uploads::upload(self, filename, content_type, &content)
     }
 
     fn create_upload_link(&self, filename: &str) -> Result<UploadLink, Error> {
@@ -187,17 +125,7 @@ impl Outbox for FakeHost {
     }
 
     fn get_upload(&self, id: &str) -> Result<UploadedContent, Error> {
-        let now = self.now();
-        self.allow(Need::Scope(upload_scope(self)), |account| {
-            let mut uploads = account.uploads.iter();
-            let upload = uploads.find(|one| one.id == id && one.expires_at > now);
-            let file = &upload.ok_or(Error::NotFound)?.file;
-            Ok(UploadedContent {
-                filename: file.filename.clone(),
-                content_type: file.content_type.clone(),
-                content: Blob::Bytes(file.content.clone()),
-            })
-        })
+        uploads::get(self, id)
     }
 
     fn list_entries(&self, limit: u32) -> Result<Vec<OutboxEntry>, Error> {
@@ -505,11 +433,11 @@ fn check_reading(draft: &Draft, can_read: bool) -> Result<(), Error> {
     Ok(())
 }
 
-fn is_line(text: &str) -> bool {
+pub(super) fn is_line(text: &str) -> bool {
     !text.chars().any(char::is_control)
 }
 
-fn is_media_type(text: &str) -> bool {
+pub(super) fn is_media_type(text: &str) -> bool {
     text.split('/').count() == 2 && is_line(text)
 }
 
