@@ -18,6 +18,8 @@ pub(crate) struct Context<'h, H> {
     pub(crate) request: String,
     pub(crate) caller: Identity,
     pub(crate) account: String,
+    /// Whether the scopes and the policy of the credential allow sending.
+    pub(crate) may_send: bool,
     /// The ids of created objects, by creation id.
     pub(crate) created: BTreeMap<String, String>,
     /// The responses of methods that the current method has called, which follow its own response.
@@ -32,6 +34,7 @@ impl<'h, H: Capabilities> Context<'h, H> {
         let caller = host.current();
         Self {
             account: ids::of_address(&caller.address),
+            may_send: host.allows("send"),
             host,
             request: request.into(),
             caller,

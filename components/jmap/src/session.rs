@@ -96,7 +96,7 @@ pub(crate) fn get_session(host: &impl Capabilities, request: &Request) -> Result
 pub(crate) fn state<H>(ctx: &Context<'_, H>) -> String {
     let mut hash = DefaultHasher::new();
     (&ctx.caller.address, &ctx.caller.scopes).hash(&mut hash);
-    (env!("CARGO_PKG_VERSION"), &ctx.caller.kind).hash(&mut hash);
+    (env!("CARGO_PKG_VERSION"), &ctx.caller.kind, ctx.may_send).hash(&mut hash);
     format!("{:016x}", hash.finish())
 }
 
@@ -128,7 +128,7 @@ fn account_capabilities<H: Capabilities>(ctx: &Context<'_, H>) -> Object {
         if has_filters {
             capabilities.insert(VACATION.into(), json!({}));
         }
-        if ctx.holds(Scope::MailSend) {
+        if ctx.may_send {
             let submission = json!({
                 "maxDelayedSend": limits::MAX_DELAY,
                 "submissionExtensions": { "FUTURERELEASE": [] },

@@ -132,7 +132,7 @@ pub(super) fn object<H: Capabilities>(
     folder: &Folder,
     counts: Option<&FolderCounts>,
 ) -> Object {
-    let (can_write, can_send) = (ctx.holds(Scope::MailWrite), ctx.holds(Scope::MailSend));
+    let can_write = ctx.holds(Scope::MailWrite);
     let has_role = folder.role.is_some();
     let rights = json!({
         "mayReadItems": true,
@@ -143,7 +143,7 @@ pub(super) fn object<H: Capabilities>(
         "mayCreateChild": can_write && tree.depth(folder) < MAX_MAILBOX_DEPTH,
         "mayRename": can_write && !has_role,
         "mayDelete": can_write && !has_role,
-        "maySubmit": can_send,
+        "maySubmit": ctx.may_send,
     });
     let parent = tree.parent(folder).map(|parent| &parent.id);
     let mut object = Object::new();

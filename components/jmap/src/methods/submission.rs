@@ -47,7 +47,7 @@ pub(super) struct Submission {
     pub(super) thread: String,
     pub(super) envelope: Value,
     pub(super) send_at: i64,
-    /// The id in the outbox of a message that leaves later.
+    /// The id in the outbox of a message that leaves later or is held.
     pub(super) entry: Option<String>,
 }
 
@@ -65,9 +65,13 @@ impl Submission {
             return Ok("final");
         };
         match ctx.host.get_entry(entry) {
-            Ok(entry) if entry.state == "scheduled" => Ok("pending"),
-            Ok(entry) if entry.state == "cancelled" => Ok("canceled"),
-            Ok(_) | Err(Error::NotFound) => Ok("final"),
+            // The owner decides about a held message.
+            Ok(entry) => Ok(match entry.state.as_str() {
+                "scheduled" | "held" => "pending",
+                "cancelled" | "rejected" => "canceled",
+                _ => "final",
+            }),
+            Err(Error::NotFound) => Ok("final"),
             Err(error) => Err(error.into()),
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use latchmail_sdk::capability::{DraftError, Error, Scope, Submission as Request};
-use latchmail_sdk::time;
+use latchmail_sdk::{codes, time};
 use serde_json::{Value, json};
 
 use super::identity;
@@ -119,12 +119,6 @@ fn create<H: Capabilities>(
     let facts = email::facts(ctx, &[uid])?
         .remove(&uid)
         .ok_or_else(no_email)?;
-    let raw = ctx.host.get_raw_message(uid)?;
-    let message = email::load(&raw.content, false)?;
-    let (author, header_recipients) = email::recipients(&message);
-    if author.is_none() {
-        return Err(DraftError::Unfinished("from".into()).into());
-    }
     let given = object
         .get("envelope")
         .filter(|envelope| !envelope.is_null());
@@ -132,7 +126,7 @@ fn create<H: Capabilities>(
         Some(envelope) => read_envelope(envelope)?,
         None => Envelope {
             from: identity.clone(),
-            recipients: header_recipients,
+            recipients: header_recipients(ctx, uid)?,
             send_at: None,
         },
     };
@@ -163,6 +157,20 @@ fn create<H: Capabilities>(
     let mut response = submission.object(ctx)?;
     response.retain(|name, value| object.get(name) != Some(&*value));
     Ok((submission, response.into()))
+}
+
+/// Returns the recipients in the header of an email. A policy can refuse to read the header.
+fn header_recipients<H: Capabilities>(
+    ctx: &Context<'_, H>,
+    uid: u64,
+) -> Result<Vec<String>, SetError> {
+    let raw = ctx.host.get_raw_message(uid)?;
+    let message = email::load(&raw.content, false)?;
+    let (author, recipients) = email::recipients(&message);
+    if author.is_none() {
+        return Err(DraftError::Unfinished("from".into()).into());
+    }
+    Ok(recipients)
 }
 
 /// Reads an envelope (RFC 8621, section 7).
@@ -237,6 +245,12 @@ fn check_recipients(recipients: &[String]) -> Result<(), SetError> {
 /// Converts an error of sending to one of the standard (RFC 8621, section 7.5).
 fn send_error(error: DraftError) -> SetError {
     match error {
+        DraftError::Failed(Error::Denied(problem))
+            if problem.code == codes::POLICY_DENIED.as_str()
+                || problem.code == codes::GRANT_SUSPENDED.as_str() =>
+        {
+            SetError::with("forbiddenToSend", problem.text)
+        }
         DraftError::Failed(Error::Denied(problem)) if problem.code != "missing_scope" => {
             SetError::with("forbiddenFrom", problem.text)
         }

@@ -1,7 +1,7 @@
 //! Credentials without all scopes.
 
 use latchmail_sdk::capability::{Error, Scope};
-use latchmail_sdk::testing::Letter;
+use latchmail_sdk::testing::{Letter, refuse_actions};
 use serde_json::json;
 
 use super::client::{ACCOUNT, call, error, post, service};
@@ -37,6 +37,19 @@ fn a_reader_has_a_read_only_account() {
     );
     let rights = call(&service, "Mailbox/get", json!({}));
     assert_eq!(rights["list"][0]["myRights"]["maySetSeen"], false);
+}
+
+#[test]
+fn a_policy_without_sending_has_no_submissions() {
+    let service = service();
+    let session = service.get("/jmap/session").succeeds(200);
+    refuse_actions(&service.host, &["send"]);
+    let limited = service.get("/jmap/session").succeeds(200);
+    let capabilities = &limited["accounts"][ACCOUNT]["accountCapabilities"];
+    assert!(capabilities.get(SUBMISSION).is_none());
+    assert_ne!(limited["state"], session["state"]);
+    let rights = call(&service, "Mailbox/get", json!({}));
+    assert_eq!(rights["list"][0]["myRights"]["maySubmit"], false);
 }
 
 #[test]

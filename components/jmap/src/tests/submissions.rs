@@ -1,6 +1,6 @@
 //! Identities and submissions.
 
-use latchmail_sdk::testing::Service;
+use latchmail_sdk::testing::{Service, hold_messages};
 use serde_json::{Value, json};
 
 use super::client::{ACCOUNT, call, calls, create, error, mailbox, service};
@@ -86,6 +86,22 @@ fn a_submission_that_waits_can_be_cancelled() {
     assert_eq!(destroyed["destroyed"], json!([id]));
     assert_eq!(destroyed["notDestroyed"]["S99"]["type"], "notFound");
     assert_eq!(cancel()["notUpdated"][id]["type"], "notFound");
+}
+
+#[test]
+fn a_submission_that_a_policy_holds_is_pending() {
+    let service = service();
+    let email = draft(&service);
+    hold_messages(&service.host);
+    let submission = json!({ "identityId": ACCOUNT, "emailId": email });
+    let args = json!({ "create": { "s": submission } });
+    let created = call(&service, "EmailSubmission/set", args)["created"]["s"].take();
+    assert_eq!(created["undoStatus"], "pending");
+    assert!(service.host.sent().is_empty());
+    let id = created["id"].as_str().unwrap();
+    let cancel = json!({ "update": { id: { "undoStatus": "canceled" } } });
+    let refused = call(&service, "EmailSubmission/set", cancel);
+    assert_eq!(refused["notUpdated"][id]["type"], "cannotUnsend");
 }
 
 #[test]
