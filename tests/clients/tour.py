@@ -383,7 +383,7 @@ archive = detailed("get_export_archive", me, id=exported.id)
 assert len(archive.content) == exported.size
 call("get_profile", me)
 call("list_account_modules", me)
-call("switch_account_module", me, name="actor", body=models.ModuleSwitch(enabled=True))
+call("switch_account_module", me, name="filer", body=models.ModuleSwitch(enabled=True))
 token = call("create_token", me, 201, body=models.TokenRequest(label="a tour", scopes=[models.TokenScope.MAILREAD], expires_in_days=1))
 reader = client(token.token)
 call("list_folders", reader)
@@ -443,9 +443,9 @@ name = installed.modules[0].name
 call("install_modules", admin, 201, body=models.Install(modules=newer, accept=True))
 call("compare_module", admin, name=name, body=models.CompareModule(modules=newer, requests=1, seconds=1))
 preview = models.PreviewModule(account=data["address"], last=1)
-call("preview_module", admin, name="actor", body=preview)
+call("preview_module", admin, name="filer", body=preview)
 resume = models.ResumeModule(account=data["address"])
-call("resume_module", admin, 404, name="actor", body=resume)  # It is not paused.
+call("resume_module", admin, 404, name="filer", body=resume)  # It is not paused.
 call("show_module", admin, name=name)
 call("show_module_log", admin, name=name)
 call("disable_module", admin, name=name)
