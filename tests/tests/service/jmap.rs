@@ -5,6 +5,7 @@ mod follower;
 mod hostile;
 mod install;
 mod mail;
+mod policies;
 mod scopes;
 mod submissions;
 
