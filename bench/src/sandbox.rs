@@ -391,6 +391,22 @@ impl host::types::Host for Memory {
 }
 
 impl host::blobs::Host for Memory {
+    async fn create(&mut self, _: Vec<u8>) -> Result<Resource<Blob>, HostError<Error>> {
+        Err(HostError::trap(wasmtime::Error::msg(
+            "blobs are not supported",
+        )))
+    }
+
+    async fn decode(
+        &mut self,
+        _: Resource<Blob>,
+        _: String,
+    ) -> Result<Resource<Blob>, HostError<Error>> {
+        Err(HostError::trap(wasmtime::Error::msg(
+            "blobs are not supported",
+        )))
+    }
+
     async fn insert_json_string(
         &mut self,
         _: u32,

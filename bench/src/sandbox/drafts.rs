@@ -10,6 +10,10 @@ use latchmail_sdk::capability as sdk;
 use super::Memory;
 
 impl sdk::Drafts for Memory {
+    fn submit_message(&self, _: &sdk::Submission) -> Result<sdk::Sent, sdk::DraftError> {
+        Err(sdk::Error::Internal.into())
+    }
+
     fn create_draft(&self, _: sdk::Draft) -> Result<sdk::StoredDraft, sdk::DraftError> {
         Err(sdk::Error::Internal.into())
     }
@@ -46,6 +50,10 @@ impl sdk::Drafts for Memory {
 }
 
 impl wit::Host for Memory {
+    async fn submit(&mut self, _: wit::Submission) -> Result<Sent, HostError<wit::DraftError>> {
+        Err(Error::Internal.into())
+    }
+
     async fn create(&mut self, _: Draft) -> Result<wit::StoredDraft, HostError<wit::DraftError>> {
         Err(Error::Internal.into())
     }

@@ -13,6 +13,10 @@ impl sdk::Outbox for Memory {
         Err(sdk::Error::Internal.into())
     }
 
+    fn get_upload(&self, _: &str) -> Result<sdk::UploadedContent, sdk::Error> {
+        Err(sdk::Error::Internal)
+    }
+
     fn create_upload_link(&self, _: &str) -> Result<sdk::UploadLink, sdk::Error> {
         Err(sdk::Error::Internal)
     }
@@ -44,6 +48,10 @@ impl wit::Host for Memory {
         _: wit::Draft,
         _: wit::SendOptions,
     ) -> Result<wit::Sent, HostError<wit::SendError>> {
+        Err(Error::Internal.into())
+    }
+
+    async fn get_upload(&mut self, _: String) -> Result<wit::UploadedContent, HostError<Error>> {
         Err(Error::Internal.into())
     }
 

@@ -62,7 +62,7 @@ impl Problem {
 /// A request to the API.
 struct Calls {
     using: Vec<String>,
-    calls: Vec<(String, Object, String)>,
+    methods: Vec<(String, Object, String)>,
     created: Option<Object>,
 }
 
@@ -102,7 +102,7 @@ pub(crate) fn call(host: &impl Capabilities, request: &Request) -> Result<Reply,
     }
     let mut responses: Vec<Response> = Vec::new();
     let mut size = 0;
-    for (name, mut args, id) in calls.calls {
+    for (name, mut args, id) in calls.methods {
         let result = match methods::find(&name, &calls.using) {
             None => Err(MethodError::new("unknownMethod")),
             Some(method) => {
@@ -213,7 +213,7 @@ fn parse(body: &[u8]) -> Result<Calls, Problem> {
     };
     Ok(Calls {
         using,
-        calls: calls
+        methods: calls
             .ok_or_else(|| not_request("A method call must have a name, arguments and id"))?,
         created,
     })

@@ -215,12 +215,11 @@ impl From<Error> for SetError {
     fn from(error: Error) -> Self {
         match error {
             Error::NotFound => Self::not_found(),
-            Error::Denied(problem) => described("forbidden", problem),
+            Error::Denied(problem) | Error::Rejected(problem) => described("forbidden", problem),
             Error::Invalid(problem) | Error::Conflict(problem) => {
                 described("invalidProperties", problem)
             }
             Error::TooLarge(problem) => described("tooLarge", problem),
-            Error::Rejected(problem) => described("forbidden", problem),
             Error::CredentialRefused => Self {
                 is_credential_refused: true,
                 ..Self::new("serverFail")

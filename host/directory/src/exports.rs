@@ -266,8 +266,8 @@ mod tests {
         assert_eq!((&*found.state, found.size()), ("ready", Some(9)));
         assert_eq!(begin("two").await, None);
         assert_eq!(exports.ids().await.unwrap(), ["two"]);
-        let last = exports.last("a", NOW).await.unwrap();
-        assert_eq!(last.map(|last| last.id).as_deref(), Some("two"));
+        let newest = exports.last("a", NOW).await.unwrap();
+        assert_eq!(newest.map(|newest| newest.id).as_deref(), Some("two"));
         assert_eq!(exports.find("two", expiry).await.unwrap(), None);
         directory.sweep(expiry).await.unwrap();
         assert!(exports.ids().await.unwrap().is_empty());

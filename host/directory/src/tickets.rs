@@ -109,9 +109,9 @@ mod tests {
         assert_eq!(take("one", "GET /b", NOW).await, None);
         assert_eq!(take("one", "POST /a", NOW).await, None);
         assert_eq!(take("one", "GET /a", expires_at).await, None);
-        let takes = [(); 8].map(|()| take("one", "GET /a", NOW));
-        let taken = futures_util::future::join_all(takes).await;
-        let taken: Vec<_> = taken.into_iter().flatten().collect();
+        let concurrent = [(); 8].map(|()| take("one", "GET /a", NOW));
+        let outcomes = futures_util::future::join_all(concurrent).await;
+        let taken: Vec<_> = outcomes.into_iter().flatten().collect();
         assert_eq!(taken, [b"sealed"]);
         // Beyond the limit, the tickets that expire first are deleted.
         let hashes: Vec<String> = (0..=MAX_OF_ACCOUNT).map(|n| format!("h{n}")).collect();

@@ -174,10 +174,10 @@ impl Exports {
     /// # Errors
     /// Returns 500 if the database fails.
     pub async fn start(&self, account: &str, origin: &Origin) -> Result<Started, Failure> {
-        self.begin(account, false, origin).await
+        self.start_export(account, false, origin).await
     }
 
-    async fn begin(
+    async fn start_export(
         &self,
         account: &str,
         is_last: bool,
@@ -256,7 +256,7 @@ impl Exports {
     pub async fn export_last(&self, account: &str) -> Result<bool, Failure> {
         let now = self.parts.jobs.now().await?;
         let Some(last) = self.parts.directory.exports.last(account, now).await? else {
-            self.begin(account, true, &Origin::service()).await?;
+            self.start_export(account, true, &Origin::service()).await?;
             return Ok(false);
         };
         let last = Export::from(last);

@@ -214,9 +214,7 @@ where
     };
     let mailbox = mailbox.as_deref();
     let caller = match caller {
-        Some(caller) => {
-            Some(authentication::select_mailbox(state.as_ref(), caller, mailbox).await?)
-        }
+        Some(one) => Some(authentication::select_mailbox(state.as_ref(), one, mailbox).await?),
         None => None,
     };
     if let Some(caller) = &caller {

@@ -120,8 +120,11 @@ pub async fn start(mut config: Config, clock: Clock) -> Result<Running, StartErr
     // changes.
     let events = app.directory.hosts.events().await.map_err(start_error)?;
     app.directory.hosts.set_own_host(&app.host_id);
-    let announcement = hosts::announcement(&app);
-    let announced = app.directory.hosts.announce(&announcement).await;
+    let announced = app
+        .directory
+        .hosts
+        .announce(&hosts::announcement(&app))
+        .await;
     announced.map_err(start_error)?;
     if let Err(error) = app.service_keys.register().await {
         // The other hosts must not wait for a host that does not start.

@@ -310,10 +310,9 @@ impl TwoActors {
         let uid = self.open(client, at).await;
         client.uid_mv(&uid, FOLDERS[to]).await.unwrap();
         let message = &mut self.messages[at];
-        for state in [&mut message.state, &mut message.by_person] {
-            if let Some((folder, _)) = state {
-                *folder = to;
-            }
+        let states = [&mut message.state, &mut message.by_person];
+        for (folder, _) in states.into_iter().flatten() {
+            *folder = to;
         }
         message.changes.push((By::Person, Part::Folder));
     }

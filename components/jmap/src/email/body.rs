@@ -214,7 +214,11 @@ mod tests {
     fn multipart(kind: &str, parts: &[String]) -> String {
         let mut text = format!("Content-Type: multipart/{kind}; boundary={kind}\r\n\r\n");
         for part in parts {
-            text.push_str(&format!("--{kind}\r\n{part}\r\n"));
+            text += "--";
+            text += kind;
+            text += "\r\n";
+            text += part;
+            text += "\r\n";
         }
         text + &format!("--{kind}--\r\n")
     }

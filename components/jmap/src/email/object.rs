@@ -220,7 +220,7 @@ pub(super) fn has_attachment(message: &Message) -> bool {
     let mut leaves = message.parts.iter().enumerate();
     leaves.any(|(index, part)| {
         let is_body = bodies.text.contains(&index) || bodies.html.contains(&index);
-        !part.is_multipart() && !(is_body && part.media.starts_with("text/"))
+        !(part.is_multipart() || is_body && part.media.starts_with("text/"))
     })
 }
 

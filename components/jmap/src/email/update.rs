@@ -60,7 +60,7 @@ impl Update {
                 ("mailboxIds", None) => {
                     has_mailboxes = true;
                     let wrong = || SetError::invalid(&["mailboxIds"], "It must be an object");
-                    mailboxes = value.as_object().ok_or_else(wrong)?.clone();
+                    mailboxes.clone_from(value.as_object().ok_or_else(wrong)?);
                 }
                 ("mailboxIds", Some(id)) => {
                     has_mailboxes = true;

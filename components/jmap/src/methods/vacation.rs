@@ -125,8 +125,8 @@ fn update<H: Capabilities>(
             _ => return Err(wrong()),
         }
     }
-    let changed = ctx.host.set_vacation(&vacation, Some(&state.version));
-    changed.map_err(|error| match error {
+    let result = ctx.host.set_vacation(&vacation, Some(&state.version));
+    result.map_err(|error| match error {
         FilterError::Failed(error) => error.into(),
         error => MethodError::from(error).into(),
     })

@@ -83,9 +83,12 @@ async fn concurrent_sends_do_not_exceed_a_cap(fresh: Fresh) {
         recipients_per_day: Some(11),
         ..Policy::default()
     };
-    let charges = (0..30).map(|_| policies.charge("p", &policy, 2, NOW));
-    let charged = futures_util::future::join_all(charges).await;
-    let charged: Vec<Charge> = charged.into_iter().filter_map(|one| one.unwrap()).collect();
+    let concurrent = (0..30).map(|_| policies.charge("p", &policy, 2, NOW));
+    let outcomes = futures_util::future::join_all(concurrent).await;
+    let charged: Vec<Charge> = outcomes
+        .into_iter()
+        .filter_map(|one| one.unwrap())
+        .collect();
     assert_eq!(charged.len(), 5);
     policies.refund(&charged[0]).await.unwrap();
     let again = policies.charge("p", &policy, 3, NOW).await.unwrap();

@@ -30,7 +30,8 @@ const ATTEMPTS: usize = 5;
 #[schema(as = PlatformDomain)]
 struct Domain {
     /// The name, in lower case and ASCII.
-    domain: String,
+    #[serde(rename = "domain")]
+    name: String,
     /// An address of the account that receives mail for unknown addresses. `null` if such mail is
     /// refused.
     catch_all: Option<String>,
@@ -43,7 +44,7 @@ struct Domain {
 impl Domain {
     fn of(row: PlatformDomain, settings: DomainSettings) -> Self {
         Self {
-            domain: row.domain,
+            name: row.domain,
             catch_all: settings.catch_all,
             separator: settings.separator,
             configured: row.added_at.is_none(),
@@ -52,7 +53,7 @@ impl Domain {
 
     fn version(&self) -> String {
         let fields = (
-            &self.domain,
+            &self.name,
             &self.catch_all,
             &self.separator,
             self.configured,

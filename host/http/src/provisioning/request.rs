@@ -89,11 +89,11 @@ impl Paging {
             return Ok(None);
         }
         entries.truncate(limit);
-        let Some(last) = entries.last() else {
+        let Some(end) = entries.last() else {
             return Ok(None);
         };
         let keys = app.auth.keys();
-        let sealed = keys.seal_repeatably(Purpose::ListCursor, list, position(last).as_bytes())?;
+        let sealed = keys.seal_repeatably(Purpose::ListCursor, list, position(end).as_bytes())?;
         Ok(Some(URL_SAFE_NO_PAD.encode(sealed)))
     }
 }

@@ -158,14 +158,14 @@ mod tests {
 
     use super::*;
 
-    fn of(operations: Value) -> Result<Attributes, Rejection> {
+    fn of(operations: &Value) -> Result<Attributes, Rejection> {
         let body = json!({ "schemas": [], "Operations": operations });
         changes(body.as_object().unwrap())
     }
 
     #[test]
     fn the_form_of_entra_id() {
-        let changed = of(json!([
+        let changed = of(&json!([
             { "op": "Replace", "path": "active", "value": "False" },
             { "op": "Add", "path": "name.givenName", "value": "Ada" },
             { "op": "Replace", "path": "emails[type eq \"work\"].value", "value": "a@example.org" },
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn the_form_of_okta() {
-        let changed = of(json!([
+        let changed = of(&json!([
             { "op": "replace", "value": { "id": "x", "active": false, "name": { "familyName": "King" } } },
             { "op": "add", "value": { "name.givenName": "Ada" } },
         ]));
@@ -232,7 +232,7 @@ mod tests {
                 codes::INVALID_PATCH_PATH,
             ),
         ] {
-            let refused = of(operations.clone()).unwrap_err();
+            let refused = of(&operations).unwrap_err();
             assert_eq!(refused.code, code, "{operations}");
         }
     }

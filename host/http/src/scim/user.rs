@@ -193,13 +193,13 @@ fn required(name: &str) -> Rejection {
 mod tests {
     use super::*;
 
-    fn of(resource: Value) -> Result<Attributes, Rejection> {
+    fn of(resource: &Value) -> Result<Attributes, Rejection> {
         Attributes::of_resource(resource.as_object().unwrap())
     }
 
     #[test]
     fn names_of_attributes_are_case_insensitive() {
-        let attributes = of(json!({
+        let attributes = of(&json!({
             "schemas": [USER], "id": "x", "USERNAME": "ada", "name": { "GivenName": "Ada", "formatted": "A" },
             "active": "True", "emails": [{ "value": "other@example.org" }], "externalId": null,
         }));

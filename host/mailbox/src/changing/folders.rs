@@ -94,7 +94,7 @@ impl Changer {
                 let details = json!({ "from": from, "to": to });
                 change_of(kind::FOLDER_RENAME, folder_subject(&from), &details)
             };
-            let rename = changer.rename(access, &from, &to);
+            let rename = Box::pin(changer.rename(access, &from, &to));
             recorded(&changer.context, access, change, rename).await
         };
         self.run_detached(change).await
@@ -123,7 +123,7 @@ impl Changer {
                 });
                 change_of(kind::FOLDER_DELETE, folder_subject(&folder), &details)
             };
-            let remove = changer.remove(access, &folder, messages);
+            let remove = Box::pin(changer.remove(access, &folder, messages));
             recorded(&changer.context, access, change, remove).await
         };
         self.run_detached(change).await
@@ -147,7 +147,7 @@ impl Changer {
             let details = json!({ "path": path });
             change_of(kind::FOLDER_CREATE, folder_subject(path), &details)
         };
-        let create = async { self.create_locked(access, path).await.map(Some) };
+        let create = Box::pin(async { self.create_locked(access, path).await.map(Some) });
         let created = recorded(&self.context, access, change, create).await?;
         created.ok_or_else(|| vanished("created"))
     }

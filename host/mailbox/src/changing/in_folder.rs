@@ -109,17 +109,17 @@ async fn apply(
     let record = &mut recording;
     match action {
         Action::Flag { flags, mode } => {
-            let changed = store(open, messages, (flags, *mode)).await;
-            let changed = unless_failed(record, changed).await?;
-            recorded(recording, &changed).await;
-            Ok(FolderResult::Changed(changed))
+            let stored = store(open, messages, (flags, *mode)).await;
+            let stored = unless_failed(record, stored).await?;
+            recorded(recording, &stored).await;
+            Ok(FolderResult::Changed(stored))
         }
         Action::MarkOriginal { flag } => {
             let add = (std::slice::from_ref(flag), StoreMode::Add);
-            let changed = store(open, messages, add).await;
-            let changed = unless_failed(record, changed).await?;
-            recorded(recording, &changed).await;
-            Ok(FolderResult::Changed(changed))
+            let stored = store(open, messages, add).await;
+            let stored = unless_failed(record, stored).await?;
+            recorded(recording, &stored).await;
+            Ok(FolderResult::Changed(stored))
         }
         Action::Move { to } if to == open.path => Ok(FolderResult::Changed(uids_of(messages))),
         Action::Move { to } => {
@@ -128,14 +128,14 @@ async fn apply(
                 recorded(recording, &BTreeSet::new()).await;
                 return Ok(FolderResult::NoDestination);
             };
-            let changed = changer
+            let numbered = changer
                 .numbers
                 .store_moved(access, messages, to, &moved)
                 .await;
             if let Some(recording) = recording {
                 recording.moved(&changer.context, access, to, &moved).await;
             }
-            Ok(FolderResult::Changed(changed))
+            Ok(FolderResult::Changed(numbered))
         }
         Action::Copy { to } => {
             let copied = transfer(open, messages, action).await;
@@ -153,9 +153,9 @@ async fn apply(
             };
             let numbers = numbers.map_err(unknown)?;
             if let Some(recording) = recording {
-                let copies = (to.as_str(), &copied);
+                let destination = (to.as_str(), &copied);
                 recording
-                    .copied(&changer.context, access, copies, &numbers)
+                    .copied(&changer.context, access, destination, &numbers)
                     .await;
             }
             Ok(FolderResult::Copied(numbers))

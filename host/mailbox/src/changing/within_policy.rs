@@ -27,7 +27,6 @@ impl Changer {
     ) -> Result<Cow<'c, Change>, Error> {
         let limit = access.delete_limit();
         match (&change.action, limit) {
-            (_, DeleteLimit::Permanent) => Ok(Cow::Borrowed(change)),
             (Action::Delete, DeleteLimit::Never) => Err(Error::Policy(policy::denied(DELETING))),
             (Action::Delete, DeleteLimit::Trash) => {
                 let trash = self.folders.with_role(access, Role::Trash).await?;

@@ -132,7 +132,7 @@ mod tests {
     fn an_envelope_has_each_recipient_once() {
         let given = ["bo@x.example", "al@x.example", "bo@x.example"].map(String::from);
         let found = recipients(&given).unwrap();
-        let found: Vec<_> = found.iter().map(|one| one.as_str()).collect();
+        let found: Vec<_> = found.iter().map(EnvelopeAddress::as_str).collect();
         assert_eq!(found, ["bo@x.example", "al@x.example"]);
         let many = vec!["bo@x.example".to_owned(); MAX_RECIPIENTS + 1];
         for invalid in [&[][..], &many[..], &["bo".to_owned()][..]] {

@@ -109,11 +109,9 @@ impl Journal {
         let places = index.current_states(&access.account, &moved).await?;
         for state in places {
             let undo = undos.iter().find(|(number, _)| *number == state.number);
-            let moves = undo.map(|(_, undo)| &*undo.moves).unwrap_or_default();
-            let undone = Some(&state.place);
-            self.changes()
-                .set_state(moves, State::Undone, undone)
-                .await?;
+            let ids = undo.map(|(_, undo)| &*undo.moves).unwrap_or_default();
+            let place = Some(&state.place);
+            self.changes().set_state(ids, State::Undone, place).await?;
         }
         self.changes().set_state(&ids, State::Undone, None).await?;
         progress.undone += ids.len() as u64;

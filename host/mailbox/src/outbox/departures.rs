@@ -315,8 +315,8 @@ impl Departures {
         // A repeated submission has no reports, because the mail server may already know the
         // envelope id of the first one.
         let (envelope, recorded) = if entry.state == "scheduled" {
-            let tracked = tracker.begin(&access, &envelope, &entry.message_id).await?;
-            (tracked.envelope, Some(tracked.recorded))
+            let begun = tracker.begin(&access, &envelope, &entry.message_id).await?;
+            (begun.envelope, Some(begun.recorded))
         } else {
             (envelope, None)
         };

@@ -232,17 +232,17 @@ impl Outbox {
         let fingerprint = options.add_to_fingerprint(fingerprint);
         let (directory, process) = (&self.directory, self.keys.process());
         let (access, now) = (&draft.from.access, self.clock.now());
-        let begin = directory
+        let first = directory
             .sendings
             .begin(&key, &fingerprint, process, &message_id, now);
         // The policy of a grant can hold or refuse the message.
         let may_wait = options.is_later() || access.grant.is_some();
         let (begun, tracked) = if may_wait {
-            (begin.await, None)
+            (first.await, None)
         } else {
             // On SQLite, both records share a commit.
-            let track = self.tracker.begin(access, &envelope, &message_id);
-            let (begun, tracked) = tokio::join!(begin, track);
+            let record = self.tracker.begin(access, &envelope, &message_id);
+            let (begun, tracked) = tokio::join!(first, record);
             (begun, Some(tracked))
         };
         let earlier = match begun {
@@ -272,10 +272,7 @@ impl Outbox {
         }
         if options.is_later() {
             let sent = self.dispatch(&draft, envelope, message_id, options).await;
-            log_failure(match &sent {
-                Ok(_) => directory.sendings.sent(&[&key], None).await,
-                Err(_) => directory.sendings.release(&key).await,
-            });
+            end_key(directory, &key, &sent).await;
             return sent;
         }
         let facts = Facts::of_draft(&draft, &envelope, true);
@@ -284,10 +281,7 @@ impl Outbox {
             Ok(Decision::Held(reason)) => {
                 let held = hold_draft(self, &draft, envelope, message_id, options, reason);
                 let held = held.await;
-                log_failure(match &held {
-                    Ok(_) => directory.sendings.sent(&[&key], None).await,
-                    Err(_) => directory.sendings.release(&key).await,
-                });
+                end_key(directory, &key, &held).await;
                 return held;
             }
             Err(error) => {
@@ -379,7 +373,7 @@ impl Outbox {
     ) -> Result<UploadResult, Error> {
         let recording = record(self, access, kind::SEND, (envelope, message_id)).await?;
         let delivered = async {
-            let track = async {
+            let record = async {
                 match tracked {
                     Some(tracked) => Ok(tracked),
                     None => self.tracker.begin(access, envelope, message_id).await,
@@ -387,15 +381,15 @@ impl Outbox {
             };
             // Use the database concurrently with writing the message.
             let (signer, written, tracked) =
-                tokio::join!(self.signing.signer(envelope.from.domain()), written, track);
+                tokio::join!(self.signing.signer(envelope.from.domain()), written, record);
             let (message, _memory) = written?;
             let tracked = tracked?;
             let envelope = &tracked.envelope;
-            let (signed, recorded) = tokio::join!(
+            let (message, recorded) = tokio::join!(
                 sign(signer?, message.clone(), self.clock.now()),
                 record_sent(self, &access.account, access.is_person, &message)
             );
-            let (message, ()) = (signed?, recorded?);
+            let (message, ()) = (message?, recorded?);
             let copy = async {
                 if has_copy {
                     let changing = &self.mail.changing;
@@ -587,4 +581,14 @@ pub(super) async fn sign(
         Ok([signature.as_bytes(), &message[..]].concat().into())
     });
     result.await.map_err(Error::Internal)?
+}
+
+/// Ends the use of an idempotency key by a message that does not leave now. If the message was not
+/// accepted, the key can be used again.
+async fn end_key(directory: &Directory, key: &Key, result: &Result<Sent, Error>) {
+    let sendings = &directory.sendings;
+    log_failure(match result {
+        Ok(_) => sendings.sent(&[key], None).await,
+        Err(_) => sendings.release(key).await,
+    });
 }

@@ -84,11 +84,11 @@ pub(super) async fn one(app: &App, request: &Request) -> Result<Response, Reject
     show(app, request, page).await
 }
 
-fn message(app: &App, csrf: &str, held: &HeldMessage) -> Markup {
-    let hold = &held.hold;
+fn message(app: &App, csrf: &str, shown: &HeldMessage) -> Markup {
+    let hold = &shown.hold;
     let path = paths::of(paths::HOLDS, &hold.id);
-    let (text, is_incomplete) = held.message.as_ref().map(shown_text).unwrap_or_default();
-    let names = held.message.iter().flat_map(|draft| &draft.from);
+    let (text, is_incomplete) = shown.message.as_ref().map(shown_text).unwrap_or_default();
+    let names = shown.message.iter().flat_map(|draft| &draft.from);
     let mut texts: Vec<&str> = vec![hold.subject.as_str(), text.as_str(), hold.from.as_str()];
     texts.extend(names.map(|from| from.name.as_str()));
     html! {
@@ -117,11 +117,11 @@ fn message(app: &App, csrf: &str, held: &HeldMessage) -> Markup {
             dl {
                 dt { "From" }
                 dd { (foreign(&hold.from)) }
-                @if let Some(draft) = &held.message { (headers(draft)) }
+                @if let Some(draft) = &shown.message { (headers(draft)) }
                 dt { "Subject" }
                 dd { (subject(hold)) }
             }
-            @if held.message.is_some() { pre dir="auto" { (visible(&text)) } }
+            @if shown.message.is_some() { pre dir="auto" { (visible(&text)) } }
             @else { p { "The text is no longer stored." } }
             @if is_incomplete { p.warning { "The text is longer than this page, or a part of it is not shown." } }
         }

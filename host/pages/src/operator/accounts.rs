@@ -234,9 +234,8 @@ pub(super) async fn enable(state: &PageState, request: &Request) -> Result<Respo
         let (visit, _) = Visit::of_form(state, request).await?;
         let account = account(&visit, request).await?;
         let provisioning = &visit.app.auth.provisioning;
-        provisioning
-            .set_active(&account.id, true, &visit.origin())
-            .await?;
+        let origin = visit.origin();
+        Box::pin(provisioning.set_active(&account.id, true, &origin)).await?;
         let address = account.address;
         visit.done(
             paths::ACCOUNTS,

@@ -56,20 +56,20 @@ impl Host for Call {
             "quoted-printable" => Encoding::QuotedPrintable,
             other => return Err(unknown("encoding", other).into()),
         };
-        let (mut decoder, mut decoded) = (Decoder::new(encoding), BytesMut::new());
+        let (mut decoder, mut bytes) = (Decoder::new(encoding), BytesMut::new());
         let mut chunks = encoded.into_stream();
         while let Some(chunk) = chunks.next().await {
             let chunk = chunk.map_err(|error| {
                 tracing::error!("failed to read a blob: {error}");
                 Error::Internal
             })?;
-            let bytes = decoder.decode(&chunk, false);
-            count_bytes(self, bytes.len())?;
-            decoded.extend_from_slice(&bytes);
+            let piece = decoder.decode(&chunk, false);
+            count_bytes(self, piece.len())?;
+            bytes.extend_from_slice(&piece);
         }
-        decoded.extend_from_slice(&decoder.decode(b"", true));
+        bytes.extend_from_slice(&decoder.decode(b"", true));
         self.table
-            .push(Blob::new(decoded.freeze()))
+            .push(Blob::new(bytes.freeze()))
             .map_err(HostError::trap)
     }
 

@@ -102,8 +102,8 @@ async fn the_owner_reads_and_undoes_what_a_grant_did() {
     let request = request
         .bearer_auth(&token)
         .header("if-match", format!("\"{}\"", draft(0, "version")));
-    let changed = json!({ "subject": "mine", "text": "changed", "to": [bob.address] });
-    Response::of_json(request, &changed).await.succeeds(200);
+    let replacement = json!({ "subject": "mine", "text": "changed", "to": [bob.address] });
+    Response::of_json(request, &replacement).await.succeeds(200);
     let line = format!("DELETE /api/v1/mail/drafts/{}", draft(1, "id"));
     act(&line, Value::Null).await;
     act(

@@ -68,8 +68,8 @@ async fn the_url_of_an_attachment_works_once_and_for_nothing_else() {
         .fails(401, SPENT);
     // Of several concurrent requests, one succeeds.
     let link = agent.call("get_attachment", first).await;
-    let line = line("GET", &link["url"]);
-    let requests = (0..8).map(|_| service.send(&line));
+    let request = line("GET", &link["url"]);
+    let requests = (0..8).map(|_| service.send(&request));
     let responses = futures_util::future::join_all(requests).await;
     let succeeded = responses.iter().filter(|response| response.status == 200);
     assert_eq!(succeeded.count(), 1);

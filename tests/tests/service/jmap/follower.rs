@@ -80,18 +80,18 @@ impl MailCopy {
                 let changes = client.call(&format!("{kind}/changes"), args).await;
                 let list = |name: &str| changes[name].as_array().unwrap().clone();
                 let destroyed = list("destroyed");
-                let changed: Value = [list("created"), list("updated")].concat().into();
-                let count = destroyed.len() + changed.as_array().unwrap().len();
+                let current: Value = [list("created"), list("updated")].concat().into();
+                let count = destroyed.len() + current.as_array().unwrap().len();
                 assert!(count <= max, "{changes}");
                 let destroyed = destroyed.iter().filter_map(Value::as_str);
                 if kind == "Mailbox" {
                     destroyed.for_each(|id| drop(self.mailboxes.remove(id)));
-                    let args = json!({ "ids": changed });
+                    let args = json!({ "ids": current });
                     let response = client.call("Mailbox/get", args).await;
                     self.add_mailboxes(&response);
                 } else {
                     destroyed.for_each(|id| drop(self.emails.remove(id)));
-                    self.get_emails(client, &changed).await;
+                    self.get_emails(client, &current).await;
                 }
                 self.states[index] = text(&changes["newState"]);
                 if changes["hasMoreChanges"] == false {

@@ -74,9 +74,9 @@ async fn a_submission_follows_the_policy() {
     assert_eq!(grace.messages("INBOX").await.len(), 0);
 
     let holds = ada.send("GET /api/v1/profile/holds").await.succeeds(200);
-    let hold = &holds["holds"][0];
-    let path = format!("/api/v1/profile/holds/{}/approve", text(&hold["id"]));
-    let approved = ada.post(&path, &json!({ "hash": hold["hash"] })).await;
+    let waiting = &holds["holds"][0];
+    let path = format!("/api/v1/profile/holds/{}/approve", text(&waiting["id"]));
+    let approved = ada.post(&path, &json!({ "hash": waiting["hash"] })).await;
     approved.succeeds(200);
     grace.wait_for_message("Tea").await;
     // No copy is filed, and the draft stays.

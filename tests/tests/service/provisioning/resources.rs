@@ -63,21 +63,21 @@ async fn apply(program: &Program, resource: &Resource) {
         state = changed.succeeds(200);
         assert!(agrees(change, &state), "{change} {state}");
         assert_eq!(program.get(&location).await, state, "change and read");
-        let stale = program
+        let late = program
             .request(&format!("PATCH {location}"))
             .header("If-Match", &before);
-        let stale = Response::of_json(stale, change).await;
-        assert_eq!(stale.status, 412, "{}", stale.json);
+        let late = Response::of_json(late, change).await;
+        assert_eq!(late.status, 412, "{}", late.json);
         // What was read can be written: no field changes.
         let same = program
             .send_json(&format!("PATCH {location}"), &state)
             .await;
         assert_eq!(same.succeeds(200), state, "plan without differences");
     }
-    let stale = program
+    let late = program
         .request(&format!("DELETE {location}"))
         .header("If-Match", "\"none\"");
-    assert_eq!(Response::of(stale).await.status, 412);
+    assert_eq!(Response::of(late).await.status, 412);
     program
         .send(&format!("DELETE {location}"))
         .await

@@ -103,11 +103,11 @@ async fn the_exchange_of_entra_id() {
     let unsupported = send(&entra, unsupported, &Value::Null).await;
     fails(&unsupported, 400, Some("invalidFilter"));
 
-    let patch = async |operations: Value| {
+    let change = async |operations: Value| {
         let body = json!({ "schemas": [PATCH], "Operations": operations });
         send(&entra, &format!("PATCH {path}"), &body).await
     };
-    let changed = patch(json!([
+    let changed = change(json!([
         { "op": "Replace", "path": "emails[type eq \"work\"].value", "value": "updated@first.test" },
         { "op": "Replace", "path": "name.familyName", "value": "updatedFamilyName" },
         { "op": "Add", "path": "displayName", "value": "Updated" },
@@ -117,11 +117,11 @@ async fn the_exchange_of_entra_id() {
     assert_eq!(changed["userName"], "5b50642d@first.test");
     assert_eq!(changed["name"]["familyName"], "updatedFamilyName");
     assert_eq!(changed["displayName"], "Updated");
-    let disabled = patch(json!([{ "op": "Replace", "path": "active", "value": "False" }]));
+    let disabled = change(json!([{ "op": "Replace", "path": "active", "value": "False" }]));
     assert_eq!(disabled.await.succeeds(200)["active"], false);
-    let enabled = patch(json!([{ "op": "Replace", "path": "active", "value": "True" }]));
+    let enabled = change(json!([{ "op": "Replace", "path": "active", "value": "True" }]));
     assert_eq!(enabled.await.succeeds(200)["active"], true);
-    let read_only = patch(json!([{ "op": "Replace", "path": "id", "value": "x" }])).await;
+    let read_only = change(json!([{ "op": "Replace", "path": "id", "value": "x" }])).await;
     fails(&read_only, 400, Some("mutability"));
 
     let deleted = send(&entra, &format!("DELETE {path}"), &Value::Null).await;

@@ -296,6 +296,7 @@ impl<'m> Messages<'m> {
 
     /// Sorts messages by a key. Equal messages keep their order.
     fn sort(self, key: &SortKey, found: &mut [&Stored]) -> Result<(), QueryError> {
+        type Value<'a> = dyn Fn(&Stored, Messages<'_>) -> i64 + 'a;
         let flag = key.flag.clone().unwrap_or_default();
         let by_flag = |name: &str| {
             let condition = Condition {
@@ -306,7 +307,7 @@ impl<'m> Messages<'m> {
                 i64::from(mail.fulfills(one, &condition).unwrap_or_default())
             }
         };
-        let value: Box<dyn Fn(&Stored, Messages<'_>) -> i64> = match key.name.as_str() {
+        let value: Box<Value<'_>> = match key.name.as_str() {
             "arrival" | "date" => Box::new(|one, _| one.detail.summary.date),
             "size" => Box::new(|one, _| i64::try_from(one.detail.summary.size).unwrap_or(i64::MAX)),
             "flag" | "thread-flag" | "thread-flags" => Box::new(by_flag(&key.name)),

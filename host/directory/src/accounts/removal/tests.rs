@@ -15,9 +15,9 @@ const PASSWORDS: &str = "SELECT address, app_password_id FROM mailserver_passwor
 const ALIASES: &str = "SELECT address, destination FROM mailserver_aliases ORDER BY 1";
 
 /// Returns the time of a planned deletion.
-fn time(planned: Scheduling) -> Option<Timestamp> {
+fn time(planned: &Scheduling) -> Option<Timestamp> {
     match planned {
-        Scheduling::Planned { deletes_at, .. } => Some(deletes_at),
+        Scheduling::Planned { deletes_at, .. } => Some(*deletes_at),
         Scheduling::Unknown | Scheduling::SessionOver => None,
     }
 }
@@ -27,7 +27,7 @@ async fn a_deletion_waits_and_can_be_cancelled_until_it_begins(fresh: Fresh) {
     fresh.directory.with("a", ADA, &["s"]).await;
     let plan = async |at: Timestamp| {
         let planned = accounts.schedule_deletion("a", None, at, NOW, &operator);
-        time(planned.await.unwrap())
+        time(&planned.await.unwrap())
     };
     let due = NOW.plus(DAY);
     assert_eq!(plan(due).await, Some(due));
@@ -90,7 +90,7 @@ async fn a_session_that_is_over_plans_no_deletion(fresh: Fresh) {
     };
     assert_eq!(plan("other").await, Scheduling::SessionOver);
     assert_eq!(accounts.deletion("a").await.unwrap(), None);
-    assert_eq!(time(plan("s").await), Some(NOW));
+    assert_eq!(time(&plan("s").await), Some(NOW));
 }
 
 async fn the_previous_address_of_an_account_is_its_alias(fresh: Fresh) {

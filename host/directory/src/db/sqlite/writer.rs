@@ -227,7 +227,7 @@ async fn run_group(
     first: Turn,
     turns: &mut mpsc::Receiver<Turn>,
 ) -> Result<(), Arc<sqlx::Error>> {
-    let begun = begin(&mut connection.lock().await, BEGIN).await;
+    let begun = begin(&mut **connection.lock().await, BEGIN).await;
     if let Err(error) = begun {
         let reason = error.to_string();
         let _ = first.send(Err(error));

@@ -69,7 +69,7 @@ pub(super) const WEBHOOKS: [&str; 9] = [
 
 /// The owner's page. Its routes take no credential of the API: without the cookie of the page, they
 /// redirect to the sign-in page.
-pub(super) const ACCOUNT_PAGE: [&str; 38] = [
+pub(super) const ACCOUNT_PAGE: [&str; 39] = [
     "GET /account",
     "GET /account/style.css",
     "GET /account/sign-in",

@@ -193,7 +193,7 @@ async fn pages_contain_every_account_once(fresh: Fresh) {
     };
     update(&fresh, "c", disable, None).await.unwrap();
     let accounts = &fresh.directory.accounts;
-    let mut seen = Vec::new();
+    let mut seen: Vec<String> = Vec::new();
     loop {
         let after = seen.last().cloned().unwrap_or_default();
         let page = accounts.records_after(&after, None, 2).await.unwrap();
