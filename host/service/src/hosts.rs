@@ -11,6 +11,8 @@ use latchmail_directory::hosts::{ANNOUNCE_INTERVAL, Announcement};
 use latchmail_http::App;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
+use crate::start_error;
+
 /// The delay before the events of other hosts are read again after an error of the database.
 const ERROR_DELAY: Duration = Duration::from_secs(1);
 
@@ -37,7 +39,7 @@ pub(super) fn machine_name() -> String {
 }
 
 /// Returns the values that this host announces to the other hosts through the database.
-pub(super) fn announcement(app: &App) -> Announcement {
+fn announcement(app: &App) -> Announcement {
     let keys = app.auth.keys();
     let problems = app.module_manager.problems();
     Announcement {
@@ -66,6 +68,23 @@ pub(super) async fn announce_now(app: &App) {
     if let Err(error) = app.directory.hosts.announce(&announcement(app)).await {
         tracing::warn!(%error, "cannot announce this host to the other hosts");
     }
+}
+
+/// Announces this host, and returns the events of the other hosts. The modules that this host loads
+/// next include all earlier changes.
+pub(super) async fn join(app: &App) -> Result<HostEvents, StartError> {
+    let hosts = &app.directory.hosts;
+    let events = hosts.events().await.map_err(start_error)?;
+    hosts.set_own_host(&app.host_id);
+    let announced = hosts.announce(&announcement(app)).await;
+    announced.map_err(start_error)?;
+    if let Err(error) = app.service_keys.register().await {
+        // The other hosts must not wait for a host that does not start.
+        let removed = hosts.remove(&app.host_id).await;
+        removed.map_err(start_error)?;
+        return Err(error);
+    }
+    Ok(events)
 }
 
 /// Handles the events of all hosts until the task is aborted.

@@ -116,22 +116,7 @@ pub async fn start(mut config: Config, clock: Clock) -> Result<Running, StartErr
     let (tracer, trace_exporter) = traces::start(&config.telemetry, fetch.clone(), &host_id)?;
     let network = Network { dns, fetch, tracer };
     let (app, failing) = Box::pin(build(config, clock, host_id, shared_limits, network)).await?;
-    // This host reads the events from now on, so the modules that it loads next include all earlier
-    // changes.
-    let events = app.directory.hosts.events().await.map_err(start_error)?;
-    app.directory.hosts.set_own_host(&app.host_id);
-    let announced = app
-        .directory
-        .hosts
-        .announce(&hosts::announcement(&app))
-        .await;
-    announced.map_err(start_error)?;
-    if let Err(error) = app.service_keys.register().await {
-        // The other hosts must not wait for a host that does not start.
-        let removed = app.directory.hosts.remove(&app.host_id).await;
-        removed.map_err(start_error)?;
-        return Err(error);
-    }
+    let events = hosts::join(&app).await?;
     let (current_key, changes_of_current_key) =
         watch::channel(app.auth.keys().current().kid.clone());
     Box::pin(app.module_manager.start(&*app)).await?;

@@ -265,7 +265,7 @@ pub(super) async fn update<S: OperatorState>(
         if change
             .domain
             .as_ref()
-            .is_some_and(|name| *name != before.domain)
+            .is_some_and(|name| *name != before.name)
         {
             return Err(invalid("domain cannot be changed"));
         }
@@ -279,9 +279,9 @@ pub(super) async fn update<S: OperatorState>(
         }
         let set = app
             .routing
-            .set_domain_if(&before.domain, Some(&current), new, now, &origin);
+            .set_domain_if(&before.name, Some(&current), new, now, &origin);
         if set.await?.is_some() {
-            let after = domain(app, &before.domain).await?;
+            let after = domain(app, &before.name).await?;
             return request::object(&after, &after.version());
         }
     }
@@ -318,7 +318,7 @@ pub(super) async fn delete<S: OperatorState>(
     check_version(request, "domain", &before.version())?;
     let (now, origin) = (app.clock.now(), request.origin());
     let directory = &app.directory.domains;
-    let name = &before.domain;
+    let name = &before.name;
     match directory.remove_platform_domain(name, now, &origin).await? {
         Removed::Removed => message::success(),
         Removed::Unknown => Err(no_domain()),

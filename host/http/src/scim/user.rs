@@ -222,7 +222,7 @@ mod tests {
             json!({ "name": "Ada" }),
             json!({ "displayName": ["a"] }),
         ] {
-            assert!(of(resource.clone()).is_err(), "{resource}");
+            assert!(of(&resource).is_err(), "{resource}");
         }
     }
 }
