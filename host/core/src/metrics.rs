@@ -127,6 +127,9 @@ families! {
     Gauge WEBHOOK_MAILBOXES("latchmail_webhook_mailboxes", [],
         "Mailboxes that this host watches for webhooks and agents.");
 
+    Counter ACCOUNTS_DELETED("latchmail_accounts_deleted_total", [outcome: &["with_mailbox", "without_mailbox"]],
+        "Accounts that were deleted after their grace period.");
+
     Counter HANDLER_CALLS("latchmail_handler_calls_total", [module: DYNAMIC, outcome: DYNAMIC],
         "Finished calls of handlers of modules, for events and timers.");
     Histogram HANDLER_DURATION("latchmail_handler_call_duration_seconds", [module: DYNAMIC],
@@ -139,9 +142,6 @@ families! {
         "Mailboxes that this host watches for modules with handlers.");
     Counter HANDLER_GAPS("latchmail_handler_gaps_total", [],
         "Times at which a module missed events, because the change log did not have them any longer.");
-
-    Counter ACCOUNTS_DELETED("latchmail_accounts_deleted_total", [outcome: &["with_mailbox", "without_mailbox"]],
-        "Accounts that were deleted after their grace period.");
 
     Gauge DATABASE_OPEN("latchmail_database_connections_open", [],
         "Open connections of the pool to the database.");

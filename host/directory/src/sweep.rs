@@ -32,6 +32,7 @@ impl Directory {
     /// # Errors
     /// Returns [`Error`] if the database fails. Rows that this call already deleted remain deleted.
     pub async fn sweep(&self, now: Timestamp) -> Result<Vec<String>, Error> {
+        self.db.repair_mailserver().await?;
         let mut ended = self.sessions.sweep(now).await?;
         ended.extend(self.oauth.sweep(now).await?);
         self.single_sign_on.sweep(now).await?;
@@ -52,7 +53,6 @@ impl Directory {
         self.aliases.sweep_receipts().await?;
         self.hosts.sweep_hosts().await?;
         self.hosts.sweep_host_events(now).await?;
-        self.db.repair_mailserver().await?;
         Ok(ended)
     }
 }

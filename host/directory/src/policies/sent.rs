@@ -274,7 +274,7 @@ impl Policies {
     pub(super) async fn sweep_sent(&self, now: Timestamp) -> Result<(), Error> {
         match &self.milter {
             LastLogins::File(file) => {
-                if let Err(error) = self.move_file(file).await {
+                if let Err(error) = self.move_file(file, now).await {
                     tracing::warn!(%error, "failed to take over what mail clients sent");
                 }
             }
@@ -294,7 +294,7 @@ impl Policies {
 
     /// Moves the rows of the file. The file is not locked while the rows are stored, because the
     /// milter must be able to write.
-    async fn move_file(&self, file: &LastLoginsFile) -> Result<(), Error> {
+    async fn move_file(&self, file: &LastLoginsFile, now: Timestamp) -> Result<(), Error> {
         loop {
             let mut connection = file.open_to_read(READ_TIMEOUT).await?;
             let rows: Vec<(String, String, Option<String>, String, String, i64)> =
@@ -303,7 +303,7 @@ impl Policies {
                     .fetch_all(&mut connection)
                     .await?;
             connection.close().await?;
-            let newest = Clock::system().now();
+            let newest = Clock::system().now().max(now);
             let mut tx = self.db.begin().await?;
             for (login, message_id, in_reply_to, ancestors, people, seconds) in &rows {
                 let at = Timestamp::from_millis(seconds.saturating_mul(1000)).min(newest);
