@@ -60,8 +60,10 @@ const REJECT: &str = "UPDATE outbox SET state = 'rejected', ended_at = $2, \
     size = CASE WHEN draft_id IS NULL THEN 0 ELSE size END WHERE id = $1 AND state = 'held'";
 const DELETE_JOB: &str = "DELETE FROM jobs \
     WHERE account_id = $1 AND kind = 'hold' AND key = $2 AND host IS NULL";
-const MAKE_DUE: &str = "UPDATE jobs SET next_at = $3 \
-    WHERE account_id = $1 AND kind = 'hold' AND key = $2 AND host IS NULL";
+/// Ends the lease of a host that does the job, because this host has read the hold before the
+/// decision, and would set a later time.
+const MAKE_DUE: &str = "UPDATE jobs SET next_at = $3, host = NULL, leased_until = NULL \
+    WHERE account_id = $1 AND kind = 'hold' AND key = $2";
 /// Returns the time of the latest notice, and the number of notices after the time $2. The holds of
 /// one notice have the same time.
 const NOTICES: &str = "SELECT MAX(notified_at), COUNT(DISTINCT CASE WHEN notified_at > $2 THEN notified_at END) \

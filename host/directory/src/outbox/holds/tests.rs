@@ -118,10 +118,14 @@ async fn a_rejected_or_expired_hold_keeps_only_its_draft(fresh: Fresh) {
     let (directory, outbox) = (&fresh.directory, &fresh.directory.outbox);
     directory.with("ada", "ada@example.org", &["session"]).await;
     assert!(hold(&fresh, "one", Some("draft")).await);
+    // A host does the job at the time of the decision.
+    assert_eq!(lease(&fresh, ",hold,", NOW).await.as_deref(), Some("one"));
     assert!(hold(&fresh, "two", None).await);
     let origin = Origin::default();
     let rejected = outbox.reject_hold(caller(NOW), ("one", "hash"), &origin);
     assert_eq!(rejected.await.unwrap(), Decision::Done);
+    let jobs = fresh.number("SELECT COUNT(*) FROM jobs WHERE key = 'one' AND host IS NULL");
+    assert_eq!(jobs.await, 1);
     let later = NOW.plus(DAY);
     outbox.expire_hold("ada", "one", later).await.unwrap();
     outbox.expire_hold("ada", "two", later).await.unwrap();
