@@ -179,6 +179,8 @@ async fn the_owner_gets_one_notice_that_grants_do_not_see() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let token = holding_grant(&ada).await;
+    let changes = service.with_bearer("GET /api/v1/mail/changes", &token);
+    let cursor = changes.await.succeeds(200)["cursor"].clone();
     for subject in ["Buy <now>", "second", "third"] {
         held(&service, &token, subject).await;
     }
@@ -215,6 +217,14 @@ async fn the_owner_gets_one_notice_that_grants_do_not_see() {
     let line = "GET /api/v1/mail/folders/INBOX/messages";
     let listed = service.with_bearer(line, &token).await.succeeds(200);
     assert_eq!(listed["messages"], json!([]));
+    let since = format!(
+        "GET /api/v1/mail/changes?since={}",
+        cursor.as_str().unwrap()
+    );
+    let changes = ada.send(&since).await.succeeds(200);
+    assert_eq!(changes["changes"][0]["uid"], uid);
+    let changes = service.with_bearer(&since, &token).await.succeeds(200);
+    assert_eq!(changes["changes"], json!([]));
     assert_eq!(ada.total("INBOX").await, 1);
 }
 
