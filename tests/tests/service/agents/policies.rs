@@ -32,6 +32,11 @@ const LETTER: &str = "From: Shop <shop@outside.test>\r\nTo: ada@first.test\r\n\
     --b\r\nContent-Type: text/plain\r\nContent-Disposition: attachment; filename=b.txt\r\n\r\n\
     The agenda.\r\n--b--\r\n";
 
+/// A message whose text says that the number in the subject is a code.
+const NUMBER: &str = "From: Shop <shop@outside.test>\r\nTo: ada@first.test\r\n\
+    Subject: 482913\r\nMessage-ID: <number@outside.test>\r\n\r\n\
+    This is your verification code.\r\n";
+
 /// A token, with a policy that a test changes.
 struct Holder<'a> {
     owner: Person<'a>,
@@ -78,13 +83,18 @@ impl<'a> Holder<'a> {
         with(answer, "inReplyTo", self.thread.as_str())
     }
 
-    /// Imports a message for the owner.
+    /// Imports [`LETTER`] for the owner.
     async fn import(&self, folder: &str) -> u64 {
+        self.import_message(folder, LETTER).await
+    }
+
+    /// Imports a message for the owner.
+    async fn import_message(&self, folder: &str, message: &'static str) -> u64 {
         let line = format!("POST /api/v1/mail/folders/{folder}/messages");
         let request = self.owner.service.request(&line);
         let request = request.bearer_auth(&self.owner.access);
         let request = request.header("content-type", "message/rfc822");
-        let imported = Response::of(request.body(LETTER)).await.succeeds(201);
+        let imported = Response::of(request.body(message)).await.succeeds(201);
         imported["uid"].as_u64().unwrap()
     }
 
@@ -317,6 +327,15 @@ async fn codes_are_hidden_in_every_way_of_reading() {
     holder.owner.send_json(&line, &hides).await.succeeds(200);
     for line in &ways {
         assert!(!shows(line).await, "{line}");
+    }
+    let number = holder.import_message("INBOX", NUMBER).await;
+    holder.owner.wait_for_index().await;
+    for line in [
+        ways[0].clone(),
+        format!("GET /api/v1/mail/messages/{number}"),
+        format!("GET /api/v1/mail/messages/{number}?headers=Subject"),
+    ] {
+        assert!(!shows(&line).await, "{line}");
     }
     let draft = json!({ "mode": "reply", "uid": uid });
     let draft = holder.send_json("POST /api/v1/mail/drafts", &draft).await;
