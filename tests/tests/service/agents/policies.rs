@@ -356,6 +356,36 @@ async fn codes_are_hidden_in_every_way_of_reading() {
 }
 
 #[tokio::test]
+async fn a_limited_grant_cannot_change_scheduled_mail_of_the_owner() {
+    let service = Service::with_mail().await;
+    let ada = service.person("ada").await;
+    let _bob = service.person("bob").await;
+    let holder = Holder::new(ada).await;
+    let later = with(
+        holder.answer("bob@first.test"),
+        "sendAt",
+        "2026-11-21T08:00:00Z",
+    );
+    let scheduled = holder.owner.post(SEND, &later).await.succeeds(202);
+    let path = format!("/api/v1/mail/outbox/{}", text(&scheduled["outboxId"]));
+    holder.set_policy(&json!({ "send": "thread" })).await;
+    holder.send(&format!("GET {path}")).await.succeeds(200);
+    let cancelled = holder.send(&format!("DELETE {path}")).await;
+    assert_eq!(cancelled.status, 404);
+    let now = json!({ "sendAt": "2026-11-20T08:00:00Z" });
+    let moved = holder.send_json(&format!("PATCH {path}"), &now).await;
+    assert_eq!(moved.status, 404);
+    // The outbox is in no folder that the policy opens.
+    holder.set_policy(&json!({ "folders": ["INBOX"] })).await;
+    assert_eq!(holder.send(&format!("GET {path}")).await.status, 404);
+    let listed = holder.send("GET /api/v1/mail/outbox").await.succeeds(200);
+    assert_eq!(listed["entries"], json!([]));
+    let own = holder.send_answer(&later).await.succeeds(202);
+    let listed = holder.send("GET /api/v1/mail/outbox").await.succeeds(200);
+    assert_eq!(listed["entries"][0]["outboxId"], own["outboxId"]);
+}
+
+#[tokio::test]
 async fn only_people_to_whom_the_owner_wrote_are_in_a_thread() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
