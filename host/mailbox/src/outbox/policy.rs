@@ -186,14 +186,14 @@ async fn decide(
     let policies = &outbox.directory.policies;
     let approved = policies.approved(&access.account, &facts.ancestors).await?;
     let verdict = verdict_with(&approved);
-    let [parent] = &facts.ancestors[..] else {
+    let Some(parent) = facts.ancestors.last() else {
         return Ok(verdict);
     };
     if verdict == Verdict::Allowed || !approved.is_empty() {
         return Ok(verdict);
     }
-    // The client has sent In-Reply-To without References. The header of the parent only selects
-    // the thread, so it does not matter who wrote it.
+    // The client has sent In-Reply-To without all of References. The header of the parent only
+    // selects the thread, so it does not matter who wrote it.
     let ancestors = ancestors_of(outbox, access, parent).await?;
     let approved = policies.approved(&access.account, &ancestors).await?;
     Ok(verdict_with(&approved))

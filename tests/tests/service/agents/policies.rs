@@ -414,6 +414,9 @@ async fn only_people_to_whom_the_owner_wrote_are_in_a_thread() {
     refused(&with(answer("bob@first.test"), "cc", "bob+1@first.test")).await;
     let sent = holder.send_answer(&answer("BOB@First.Test")).await;
     wait_for_mail(&bob, &sent.succeeds(200)).await;
+    // A client can leave out the older Message-IDs.
+    let short = with(answer("bob@first.test"), "references", "<b1@outside.test>");
+    holder.send_answer(&short).await.succeeds(200);
 
     // What the grant itself sends, imports and flags proves nothing.
     let imported = "From: ada@first.test\r\nTo: eve@first.test\r\nSubject: Re\r\n\
