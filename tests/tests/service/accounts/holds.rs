@@ -129,6 +129,14 @@ async fn a_held_message_leaves_only_after_the_owner_approves_exactly_this_messag
     assert_eq!(subjects(&mut client, "INBOX").await, ["first"]);
     let entries = ada.send("GET /api/v1/mail/outbox").await.succeeds(200);
     assert_eq!(entries["entries"][0]["outboxId"], *first);
+    let grant = shown["grant"]["id"].as_str().unwrap();
+    let line = format!("GET /api/v1/profile/grants/{grant}/journal");
+    wait_until("the journal lists the message", async || {
+        let journal = ada.send(&line).await.succeeds(200);
+        let change = &journal["changes"][0];
+        change["kind"] == "send" && change["details"]["messageId"] == shown["messageId"]
+    })
+    .await;
 
     // The draft of a rejected message is a draft again.
     let draft = json!({ "from": ada.address, "to": [bob.address], "subject": "draft" });
