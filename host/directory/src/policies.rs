@@ -14,8 +14,10 @@ pub use sent::SentRecord;
 use crate::db::{Db, Error, LastLogins};
 
 const STANDING: &str = "SELECT policy, suspended_at FROM app_passwords WHERE id = $1";
+/// Adds nothing if the grant has ended.
 const BEGIN_DAY: &str = "INSERT INTO grant_sends (app_password_id, day, messages, recipients) \
-    VALUES ($1, $2, 0, 0) ON CONFLICT (app_password_id, day) DO NOTHING";
+    SELECT id, CAST($2 AS BIGINT), 0, 0 FROM app_passwords WHERE id = $1 \
+    ON CONFLICT (app_password_id, day) DO NOTHING";
 /// Counts one message if no cap is exceeded. The condition and the change are one statement, so
 /// concurrent sends of several hosts cannot exceed a cap.
 const CHARGE: &str = "UPDATE grant_sends SET messages = messages + 1, recipients = recipients + $3 \
@@ -70,10 +72,11 @@ impl Policies {
     }
 
     /// Counts a message with this number of recipients towards the caps of the day. Returns `None`,
-    /// and counts nothing, if the message exceeds a cap.
+    /// and counts nothing, if the message exceeds a cap. The counts of a grant are deleted with the
+    /// grant, so a message of a grant that has ended exceeds every cap.
     ///
     /// # Errors
-    /// Returns [`Error`] if the database fails, or if the grant has ended.
+    /// Returns [`Error`] if the database fails.
     pub async fn charge(
         &self,
         app_password: &str,

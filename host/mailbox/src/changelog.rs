@@ -117,6 +117,7 @@ impl ChangeLog {
             limit: usize::try_from(limit).unwrap_or(usize::MAX),
             has_events: false,
             has_all_messages: false,
+            hides_notices: access.grant.is_some(),
         };
         let page = self.read(access, since, folder, options).await?;
         Ok(page.map(EntryPage::into_changes))
@@ -137,6 +138,7 @@ impl ChangeLog {
             limit: usize::try_from(limit).unwrap_or(usize::MAX),
             has_events: false,
             has_all_messages: true,
+            hides_notices: access.grant.is_some(),
         };
         let page = self.read(access, since, None, options).await?;
         let missing = || Error::Internal("a page without a folder is missing".into());
@@ -160,6 +162,7 @@ impl ChangeLog {
             limit,
             has_events,
             has_all_messages: false,
+            hides_notices: access.grant.is_some(),
         };
         self.read(access, since, folder, options).await
     }
@@ -413,6 +416,7 @@ pub(crate) mod testing {
                 limit,
                 has_events: false,
                 has_all_messages: false,
+                hides_notices: false,
             },
         )
         .await?;

@@ -64,7 +64,11 @@ pub(crate) fn in_threads(access: &Access, threads: &mut Vec<Thread>) {
     threads.retain(|thread| is_visible(access, &thread.newest.summary.flags));
     for thread in threads.iter_mut().filter(|_| access.hides_codes()) {
         in_hit(access, &mut thread.newest);
-        hide(&mut [&mut thread.subject]);
+        // The preview can show that a number in the subject is a code.
+        let Summary {
+            subject, preview, ..
+        } = &mut thread.newest.summary;
+        hide(&mut [&mut thread.subject, subject, preview]);
     }
 }
 

@@ -18,7 +18,7 @@ use latchmail_core::sealing::Purpose;
 use latchmail_core::secrets;
 use latchmail_directory::outbox::Part;
 pub use latchmail_directory::outbox::holds::Decision;
-use latchmail_directory::outbox::holds::{self as directory, KIND};
+use latchmail_directory::outbox::holds::{self as directory, KIND, Notice, NoticeLimits};
 use latchmail_directory::session_caller::SessionCaller;
 use latchmail_imap::INBOX;
 use latchmail_jobs::{Handler, Job, Outcome};
@@ -35,11 +35,12 @@ use crate::outbox::{Error, HeldFile, Outbox, SenderAccess};
 
 /// The header field of notices, for rules of mail clients.
 const NOTICE_FIELD: &str = "X-Latchmail-Notice";
-/// Minimum time between two notices to an account.
-const NOTICE_INTERVAL: Duration = Duration::from_mins(10);
-/// Maximum number of notices to an account within [`NOTICE_PERIOD`].
-const MAX_NOTICES: u64 = 20;
-const NOTICE_PERIOD: Duration = Duration::from_hours(24);
+/// The limits of the notices to an account.
+const NOTICES: NoticeLimits = NoticeLimits {
+    interval: Duration::from_mins(10),
+    count: 20,
+    period: Duration::from_hours(24),
+};
 
 /// A held message.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -300,36 +301,32 @@ impl Holds {
         if is_notified {
             return Ok(None);
         }
-        let entries = self.outbox.entries();
-        let notices = entries
-            .notices(account, now.minus(NOTICE_PERIOD), now)
-            .await?;
-        if let Some(last) = notices.last
-            && now.since(last) < NOTICE_INTERVAL
-        {
-            return Ok(Some(last.plus(NOTICE_INTERVAL)));
-        }
-        if notices.count >= MAX_NOTICES {
-            return Ok(Some(now.plus(NOTICE_INTERVAL)));
-        }
         let Some(access) = self.access.access(account, None).await? else {
             return Ok(None);
         };
-        let notice = self.notice(&access.credential.username, notices.waiting, now)?;
-        let changing = &self.outbox.mail.changing;
-        let flags = [NOTICE_KEYWORD];
-        store_message(changing, &access, INBOX, (&flags, notice)).await?;
-        entries.set_notified(account, now).await?;
-        tracing::info!(
-            account,
-            waiting = notices.waiting,
-            "wrote a notice about held messages"
-        );
+        let entries = self.outbox.entries();
+        let waiting = match entries.begin_notice(account, NOTICES, now).await? {
+            Notice::Due(waiting) => waiting,
+            Notice::Later(next) => return Ok(Some(next)),
+            Notice::None => return Ok(None),
+        };
+        let written = async {
+            let notice = self.notice(&access.credential.username, waiting, now)?;
+            let changing = &self.outbox.mail.changing;
+            let flags = [NOTICE_KEYWORD];
+            let stored = store_message(changing, &access, INBOX, (&flags, notice));
+            Ok::<_, Error>(stored.await?)
+        };
+        if let Err(error) = written.await {
+            entries.cancel_notice(account, now).await?;
+            return Err(error);
+        }
+        tracing::info!(account, waiting, "wrote a notice about held messages");
         Ok(None)
     }
 
     /// Returns the message of a notice to `address`.
-    fn notice(&self, address: &str, waiting: u64, now: Timestamp) -> Result<Bytes, Error> {
+    fn notice(&self, address: &str, waiting: i64, now: Timestamp) -> Result<Bytes, Error> {
         let domain = address
             .rsplit_once('@')
             .map_or("localhost", |(_, domain)| domain);

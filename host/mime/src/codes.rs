@@ -139,6 +139,11 @@ fn find(text: &str, speaks: bool) -> Vec<(Range<usize>, &'static str)> {
         is_code && !is_in_link(candidate)
     });
     found.extend(codes.map(|code| (code, HIDDEN_CODE)));
+    if speaks {
+        let words = words_of(text).filter(|word| is_unusual_code(&text[word.clone()]));
+        let codes = words.filter(|word| is_near_code_word(text, word) && !is_in_link(word));
+        found.extend(codes.map(|code| (code, HIDDEN_CODE)));
+    }
     found.sort_by_key(|(range, _)| range.start);
     found
 }
@@ -263,6 +268,15 @@ fn is_code(word: &str) -> bool {
         return false;
     }
     is_numeric || plain.chars().all(|c| c.is_numeric() || c.is_uppercase())
+}
+
+/// Returns `true` if the word is only a code where the message says so: capital letters without a
+/// digit, or small letters with digits.
+fn is_unusual_code(word: &str) -> bool {
+    let letters = || word.chars().filter(|c| !is_invisible(*c) && *c != '-');
+    let is_upper = letters().all(char::is_uppercase);
+    let is_mixed = letters().any(char::is_lowercase) && letters().any(char::is_numeric);
+    CODE_LENGTH.contains(&letters().count()) && (is_upper || is_mixed)
 }
 
 fn is_year(word: &str) -> bool {

@@ -6,6 +6,8 @@
 //!
 //! This module does not check the message: the caller computes the hash.
 
+use std::time::Duration;
+
 use latchmail_core::caller::Origin;
 use latchmail_core::clock::Timestamp;
 use latchmail_core::event_type::EventType;
@@ -60,8 +62,10 @@ const REJECT: &str = "UPDATE outbox SET state = 'rejected', ended_at = $2, \
     size = CASE WHEN draft_id IS NULL THEN 0 ELSE size END WHERE id = $1 AND state = 'held'";
 const DELETE_JOB: &str = "DELETE FROM jobs \
     WHERE account_id = $1 AND kind = 'hold' AND key = $2 AND host IS NULL";
-const MAKE_DUE: &str = "UPDATE jobs SET next_at = $3 \
-    WHERE account_id = $1 AND kind = 'hold' AND key = $2 AND host IS NULL";
+/// Ends the lease of a host that does the job, because this host has read the hold before the
+/// decision, and would set a later time.
+const MAKE_DUE: &str = "UPDATE jobs SET next_at = $3, host = NULL, leased_until = NULL \
+    WHERE account_id = $1 AND kind = 'hold' AND key = $2";
 /// Returns the time of the latest notice, and the number of notices after the time $2. The holds of
 /// one notice have the same time.
 const NOTICES: &str = "SELECT MAX(notified_at), COUNT(DISTINCT CASE WHEN notified_at > $2 THEN notified_at END) \
@@ -72,6 +76,8 @@ const COUNT: &str =
     "SELECT COUNT(*) FROM holds WHERE status = 'pending' AND ($1 = '' OR account_id = $1)";
 const NOTIFIED: &str = "UPDATE holds SET notified_at = $2 \
     WHERE account_id = $1 AND status = 'pending' AND notified_at IS NULL";
+const NOT_NOTIFIED: &str = "UPDATE holds SET notified_at = NULL \
+    WHERE account_id = $1 AND status = 'pending' AND notified_at = $2";
 
 /// The values of a new hold.
 #[derive(Clone, Copy, Debug)]
@@ -165,15 +171,27 @@ pub enum Decision {
     SessionOver,
 }
 
-/// The notices of an account.
+/// The limits of the notices of an account.
+#[derive(Clone, Copy, Debug)]
+pub struct NoticeLimits {
+    /// Minimum time between two notices.
+    pub interval: Duration,
+    /// Maximum number of notices within `period`.
+    pub count: i64,
+    /// The period of `count`.
+    pub period: Duration,
+}
+
+/// Whether a notice is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Notices {
-    /// The time of the latest notice.
-    pub last: Option<Timestamp>,
-    /// The number of notices since the time of the request.
-    pub count: u64,
-    /// The number of messages that wait for a decision.
-    pub waiting: u64,
+pub enum Notice {
+    /// The caller must write a notice now. The value is the number of messages that wait for a
+    /// decision.
+    Due(i64),
+    /// A limit is reached. The next notice can be written at this time.
+    Later(Timestamp),
+    /// There are notices about all messages that wait for a decision.
+    None,
 }
 
 impl Outbox {
@@ -328,24 +346,48 @@ impl Outbox {
         Ok(())
     }
 
-    /// Returns the notices of an account since a time, and the number of messages that wait for a
-    /// decision.
+    /// Decides whether a notice about all held messages of an account is due at `now`, and records
+    /// it. The decision and the record are one transaction, so concurrent calls, also on several
+    /// hosts, write one notice. If the host stops before it has written the notice, the account
+    /// gets no notice about these messages.
     ///
     /// # Errors
-    /// Returns [`Error`] if the database fails.
-    pub async fn notices(
+    /// Returns [`Error`] if the database fails. Nothing is recorded in that case.
+    pub async fn begin_notice(
         &self,
         account: &str,
-        since: Timestamp,
+        limits: NoticeLimits,
         now: Timestamp,
-    ) -> Result<Notices, Error> {
-        let (last, count): (Option<i64>, i64) = self.db.one(NOTICES, (account, since)).await?;
-        let waiting: i64 = self.db.value(WAITING, (account, now)).await?;
-        Ok(Notices {
-            last: last.map(Timestamp::from_millis),
-            count: u64::try_from(count).unwrap_or(0),
-            waiting: u64::try_from(waiting).unwrap_or(0),
-        })
+    ) -> Result<Notice, Error> {
+        let mut tx = self.db.begin_locked(account).await?;
+        let since = now.minus(limits.period);
+        let (last, count): (Option<i64>, i64) = tx.one(NOTICES, (account, since)).await?;
+        let next = last.map(|last| Timestamp::from_millis(last).plus(limits.interval));
+        if let Some(next) = next
+            && next > now
+        {
+            return Ok(Notice::Later(next));
+        }
+        if count >= limits.count {
+            return Ok(Notice::Later(now.plus(limits.interval)));
+        }
+        if tx.execute(NOTIFIED, (account, now)).await? == 0 {
+            return Ok(Notice::None);
+        }
+        let waiting: i64 = tx.value(WAITING, (account, now)).await?;
+        tx.commit().await?;
+        Ok(Notice::Due(waiting))
+    }
+
+    /// Removes the record of a notice that could not be written. `now` is the time of
+    /// [`Outbox::begin_notice`].
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails. The account then gets no notice about these
+    /// messages.
+    pub async fn cancel_notice(&self, account: &str, now: Timestamp) -> Result<(), Error> {
+        self.db.execute(NOT_NOTIFIED, (account, now)).await?;
+        Ok(())
     }
 
     /// Returns the number of held messages of an account. If `account_id` is empty, returns the
@@ -355,15 +397,6 @@ impl Outbox {
     /// Returns [`Error`] if the database fails.
     pub async fn pending_holds(&self, account_id: &str) -> Result<i64, Error> {
         self.db.value(COUNT, [account_id]).await
-    }
-
-    /// Records that a notice about all held messages of the account was written.
-    ///
-    /// # Errors
-    /// Returns [`Error`] if the database fails.
-    pub async fn set_notified(&self, account: &str, now: Timestamp) -> Result<(), Error> {
-        self.db.execute(NOTIFIED, (account, now)).await?;
-        Ok(())
     }
 }
 

@@ -14,6 +14,7 @@ use super::cursor::Cursor;
 use super::entry::{Entry, EntryContent};
 use super::plan::Plan;
 use crate::error::Error;
+use crate::message::notice::has_notice_keyword;
 
 /// The renames and creations before the early deletions.
 const FIRST: u8 = 0;
@@ -41,6 +42,8 @@ struct Page {
     has_events: bool,
     /// `true` if each message of a deleted folder has a change of its own.
     has_all_messages: bool,
+    /// `true` if the page leaves out the notices of the service to the owner.
+    hides_notices: bool,
     /// The number of versions that this page can still read.
     versions: u64,
 }
@@ -64,6 +67,8 @@ pub(super) struct PageOptions {
     pub(super) has_events: bool,
     /// `true` if each message of a deleted folder has a change of its own.
     pub(super) has_all_messages: bool,
+    /// `true` if the page leaves out the notices of the service to the owner.
+    pub(super) hides_notices: bool,
 }
 
 /// Returns a page of changes. `plan` contains the visible folders. `version` is the version of the
@@ -82,6 +87,7 @@ pub(super) async fn page(
         limit: options.limit,
         has_events: options.has_events,
         has_all_messages: options.has_all_messages,
+        hides_notices: options.hides_notices,
         versions: MAX_VERSIONS,
     };
     while cursor.segment <= EVENTS {
@@ -235,6 +241,10 @@ impl Page {
             after,
             ..
         } = message;
+        let mut states = before.iter().chain(&after);
+        if self.hides_notices && states.any(|state| has_notice_keyword(&state.flags)) {
+            return None;
+        }
         let plan = &self.plan;
         let before = before.filter(|state| plan.paths.contains_key(&state.folder));
         let after = after.filter(|state| {

@@ -7,7 +7,7 @@ use latchmail_imap::flag::Flag;
 use latchmail_imap::list::COUNTS;
 use latchmail_imap::{Connector, NewMessage};
 
-use super::Changer;
+use super::{Changer, completing};
 use crate::access::Access;
 use crate::connections::pool::Lease;
 use crate::connections::retry::retry_read;
@@ -36,6 +36,15 @@ impl Changer {
         access: &Access,
         message: Bytes,
     ) -> Result<Option<UploadedCopy>, Error> {
+        let completed;
+        let access = if access.grant.is_some() {
+            // The message may have been sent already, so a suspension of the grant must not end
+            // the session with the copy.
+            completed = completing(self, access).await?;
+            &completed
+        } else {
+            access
+        };
         let account = &access.account;
         let mut lease = self.context.connections.lease(access, None).await?;
         let cached = self.sent_folders.get(account);

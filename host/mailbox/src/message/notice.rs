@@ -12,6 +12,12 @@ pub fn is_notice(flags: &[String]) -> bool {
         .any(|flag| flag.eq_ignore_ascii_case(NOTICE_KEYWORD))
 }
 
+/// Like [`is_notice`], for flags that are separated by spaces.
+pub(crate) fn has_notice_keyword(flags: &str) -> bool {
+    let mut flags = flags.split(' ');
+    flags.any(|flag| flag.eq_ignore_ascii_case(NOTICE_KEYWORD))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -26,5 +32,7 @@ mod tests {
         };
         assert!(is_notice(&flags(&["\\Seen", "$latchmailnotice"])));
         assert!(!is_notice(&flags(&["\\Seen"])));
+        assert!(has_notice_keyword("\\Seen $latchmailnotice"));
+        assert!(!has_notice_keyword("\\Seen"));
     }
 }

@@ -25,6 +25,7 @@ use mail_builder::headers::date::Date;
 use super::holds::hold_entry;
 use super::later::Details;
 use super::policy::{Decision, Facts, Permit, authorize, record_sent, settle};
+use super::recording::record_approved;
 use super::result::Error;
 use super::send::{Outbox, sign};
 use super::sent_copy::store_copy;
@@ -172,6 +173,12 @@ impl Departures {
                     // The message was sent, so its original is marked also if the grant has ended.
                     let details = self.outbox.details(&entry)?;
                     let access = with_grant(access, &details);
+                    if entry.approved
+                        && let Some(envelope) = details.envelope()
+                    {
+                        let sent = (&envelope, &*entry.message_id);
+                        record_approved(&self.outbox, &access, sent).await;
+                    }
                     let changing = &self.outbox.mail.changing;
                     let original = details.original();
                     let copy = async {

@@ -243,6 +243,13 @@ impl Details {
         })
     }
 
+    /// Returns `true` if the caller is no grant, or the grant that sends the message.
+    fn is_of(&self, access: &Access) -> bool {
+        let sender = self.grant.as_ref().map(|grant| &grant.id);
+        let caller = access.grant.as_ref();
+        caller.is_none_or(|caller| sender == Some(&caller.id))
+    }
+
     /// Returns the envelope. Returns `None` if an address is invalid.
     pub(super) fn envelope(&self) -> Option<Envelope> {
         let to = self.recipients.iter();
@@ -331,8 +338,8 @@ impl Outbox {
         let member = access.member.as_ref().map(|member| &*member.account);
         let limit = limit.min(MAX_LISTED);
         let entries = self.entries().list(&access.account, member, limit).await?;
-        let shown = |entry| self.shown(access, entry);
-        entries.into_iter().map(shown).collect()
+        let shown = |entry| self.shown(access, entry).transpose();
+        entries.into_iter().filter_map(shown).collect()
     }
 
     /// Returns an entry of the caller. Returns `None` if there is no such entry.
@@ -340,8 +347,10 @@ impl Outbox {
     /// # Errors
     /// Returns [`Error::Internal`] or [`Error::Unavailable`] if the database fails.
     pub async fn entry(&self, access: &Access, id: &str) -> Result<Option<OutboxEntry>, Error> {
-        let entry = self.own_entry(access, id).await?;
-        entry.map(|entry| self.shown(access, entry)).transpose()
+        match self.own_entry(access, id).await? {
+            Some(entry) => self.shown(access, entry),
+            None => Ok(None),
+        }
     }
 
     async fn own_entry(&self, access: &Access, id: &str) -> Result<Option<Entry>, Error> {
@@ -365,7 +374,7 @@ impl Outbox {
     ) -> Result<Option<OutboxEntry>, Error> {
         let now = self.jobs.now().await?;
         check_time(send_at, now)?;
-        if self.own_entry(access, id).await?.is_none() {
+        if changeable_entry(self, access, id).await?.is_none() {
             return Ok(None);
         }
         let changed = self.entries().reschedule(id, send_at.max(now)).await?;
@@ -382,7 +391,7 @@ impl Outbox {
     /// # Errors
     /// Returns [`Error::Conflict`] if the message is not scheduled any longer.
     pub async fn cancel(&self, access: &Access, id: &str) -> Result<bool, Error> {
-        let Some(entry) = self.own_entry(access, id).await? else {
+        let Some(entry) = changeable_entry(self, access, id).await? else {
             return Ok(false);
         };
         let now = self.jobs.now().await?;
@@ -404,12 +413,17 @@ impl Outbox {
         Ok(true)
     }
 
-    fn shown(&self, access: &Access, entry: Entry) -> Result<OutboxEntry, Error> {
+    /// Describes an entry. Returns `None` if the caller is a grant whose policy opens some folders,
+    /// and the entry is not its own.
+    fn shown(&self, access: &Access, entry: Entry) -> Result<Option<OutboxEntry>, Error> {
         let mut details = self.details(&entry)?;
+        if access.is_limited() && !details.is_of(access) {
+            return Ok(None);
+        }
         if access.hides_codes() {
             hide(&mut [&mut details.subject]);
         }
-        Ok(OutboxEntry {
+        Ok(Some(OutboxEntry {
             send_at: entry.send_at(),
             id: entry.id,
             state: entry.state,
@@ -418,7 +432,7 @@ impl Outbox {
             to: details.to,
             error: entry.error,
             draft: entry.draft,
-        })
+        }))
     }
 
     pub(super) fn details(&self, entry: &Entry) -> Result<Details, Error> {
@@ -443,6 +457,22 @@ impl Outbox {
         let all = key.read(0, name, chunk).await?;
         Ok((!all.is_empty()).then_some(all))
     }
+}
+
+/// Returns an entry that the caller may reschedule and cancel. A grant whose policy limits the
+/// sending of mail or opens some folders may change only its own entries.
+async fn changeable_entry(
+    outbox: &Outbox,
+    access: &Access,
+    id: &str,
+) -> Result<Option<Entry>, Error> {
+    let Some(entry) = outbox.own_entry(access, id).await? else {
+        return Ok(None);
+    };
+    let limits = |policy: &Policy| policy.limits_sending() || policy.folders.is_some();
+    let is_limited = access.policy().is_some_and(limits);
+    let is_changeable = !is_limited || outbox.details(&entry)?.is_of(access);
+    Ok(is_changeable.then_some(entry))
 }
 
 /// Writes a message that leaves later. The permit is for the memory of the message.

@@ -23,6 +23,14 @@ use crate::error::Error as MailboxError;
 
 /// Maximum number of messages with the Message-ID of the parent that are read.
 const MAX_PARENTS: usize = 3;
+/// The header fields besides Reply-To that direct replies and receipts to other addresses. Only
+/// stored messages can have them.
+const REPLY_FIELDS: [&str; 4] = [
+    "mail-reply-to",
+    "mail-followup-to",
+    "disposition-notification-to",
+    "return-receipt-to",
+];
 /// The header fields that name the ancestors of a message.
 const ANCESTORS: [&str; 2] = ["References", "In-Reply-To"];
 
@@ -31,7 +39,7 @@ const ANCESTORS: [&str; 2] = ["References", "In-Reply-To"];
 pub(crate) struct Facts {
     /// The recipients in the envelope.
     pub(crate) recipients: Vec<String>,
-    /// The addresses in Reply-To.
+    /// The addresses in Reply-To, and in the fields that have the same effect.
     pub(crate) reply_to: Vec<String>,
     /// The Message-IDs in References and In-Reply-To, the direct parent last.
     pub(crate) ancestors: Vec<String>,
@@ -81,10 +89,17 @@ impl Facts {
         let header = Header::of(head, bounds::FIELD);
         let mut ancestors = header.references;
         ancestors.extend(header.in_reply_to);
-        let reply_to = header.reply_to.into_iter();
+        let reply_to = header.reply_to.into_iter().map(|one| one.address);
+        let mut reply_to: Vec<String> = reply_to.collect();
+        for name in REPLY_FIELDS {
+            let (others, is_cut) = mime::addresses_of(head, name);
+            reply_to.extend(others.into_iter().map(|one| one.address));
+            // An empty address is nobody's, so no list allows the addresses that were cut off.
+            reply_to.extend(is_cut.then(String::new));
+        }
         Self {
             recipients: texts(&envelope.to),
-            reply_to: reply_to.map(|one| one.address).collect(),
+            reply_to,
             ancestors,
             is_forward: is_forward(original),
             leaves_now,
@@ -186,14 +201,14 @@ async fn decide(
     let policies = &outbox.directory.policies;
     let approved = policies.approved(&access.account, &facts.ancestors).await?;
     let verdict = verdict_with(&approved);
-    let [parent] = &facts.ancestors[..] else {
+    let Some(parent) = facts.ancestors.last() else {
         return Ok(verdict);
     };
     if verdict == Verdict::Allowed || !approved.is_empty() {
         return Ok(verdict);
     }
-    // The client has sent In-Reply-To without References. The header of the parent only selects
-    // the thread, so it does not matter who wrote it.
+    // The client has sent In-Reply-To without all of References. The header of the parent only
+    // selects the thread, so it does not matter who wrote it.
     let ancestors = ancestors_of(outbox, access, parent).await?;
     let approved = policies.approved(&access.account, &ancestors).await?;
     Ok(verdict_with(&approved))
@@ -300,4 +315,29 @@ pub fn sent_record(head: &[u8]) -> Option<SentRecord> {
 /// Returns the error for a message that a policy refuses.
 fn refused(what: &str) -> Error {
     Error::Denied(policy::denied(what))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outbox::envelope::Reports;
+
+    #[test]
+    fn all_fields_that_direct_replies_are_facts() {
+        let from = EnvelopeAddress::parse("ada@x.example").unwrap();
+        let envelope = Envelope {
+            to: vec![from.clone()],
+            from,
+            reports: Reports::Default,
+        };
+        let message = "Reply-To: a@x.example\r\nMail-Followup-To: B <b@x.example>\r\n\
+            Disposition-Notification-To: c@x.example\r\nReferences: <1@x.example>\r\n\
+            In-Reply-To: <2@x.example>\r\n\r\nReply-To: d@x.example\r\n";
+        let facts = Facts::of_message(message.as_bytes(), &envelope, None, true);
+        assert_eq!(
+            facts.reply_to,
+            ["a@x.example", "b@x.example", "c@x.example"]
+        );
+        assert_eq!(facts.ancestors, ["<1@x.example>", "<2@x.example>"]);
+    }
 }

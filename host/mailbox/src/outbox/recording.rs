@@ -8,7 +8,7 @@ use super::envelope::{Envelope, EnvelopeAddress};
 use super::result::Error;
 use super::send::Outbox;
 use crate::access::Access;
-use crate::recording::{Outcome, Recording, begin, change_of};
+use crate::recording::{Outcome, Recording, begin, change_of, kind};
 
 /// A message that a grant is about to send.
 pub(super) struct SendRecording {
@@ -37,6 +37,19 @@ pub(super) async fn record(
     let context = &outbox.mail.context;
     let recording = begin(context, access, std::slice::from_ref(&change)).await?;
     Ok(recording.map(|recording| SendRecording { recording, change }))
+}
+
+/// Records that a message left that the policy had held. A failure is logged, because the message
+/// was sent.
+pub(super) async fn record_approved(
+    outbox: &Outbox,
+    access: &Access,
+    (envelope, message_id): (&Envelope, &str),
+) {
+    match record(outbox, access, kind::SEND, (envelope, message_id)).await {
+        Ok(recording) => end(recording, &Ok::<_, Error>(())).await,
+        Err(error) => tracing::warn!(%error, message_id, "failed to record an approved message"),
+    }
 }
 
 /// Records the outcome of a message.

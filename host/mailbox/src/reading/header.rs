@@ -1,7 +1,7 @@
 //! Reads the header of a message.
 
 use latchmail_core::message_number::MessageNumber;
-use latchmail_mime::Fields;
+use latchmail_mime::{Field, Fields};
 
 use super::Reader;
 use crate::access::Access;
@@ -36,9 +36,33 @@ impl Reader {
                 }
                 let decode = move || Fields::of(&header, names.as_deref());
                 let fields = blocking::run(decode).await.map_err(Error::Internal)?;
-                return Ok(Some(hiding::in_fields(access, fields)));
+                let fields = hiding::in_fields(access, fields);
+                return self.with_hidden_subject(access, number, fields).await;
             }
         }
         Ok(None)
+    }
+
+    /// Replaces the subject if the policy hides codes, because the text of the message can show
+    /// that a number in the subject is a code.
+    async fn with_hidden_subject(
+        &self,
+        access: &Access,
+        number: MessageNumber,
+        mut fields: Fields,
+    ) -> Result<Option<Fields>, Error> {
+        let is_subject = |field: &Field| field.name.eq_ignore_ascii_case("subject");
+        if !access.hides_codes() || !fields.fields.iter().any(is_subject) {
+            return Ok(Some(fields));
+        }
+        let Some(detail) = Box::pin(self.message(access, number)).await? else {
+            return Ok(None);
+        };
+        for field in &mut fields.fields {
+            if is_subject(field) {
+                field.value.clone_from(&detail.summary.subject);
+            }
+        }
+        Ok(Some(fields))
     }
 }

@@ -23,6 +23,8 @@ fn codes_are_hidden_in_every_spelling() {
         "\u{9a8c}\u{8bc1}\u{7801}\u{ff1a}482913",
         "\u{43a}\u{43e}\u{434} \u{434}\u{43b}\u{44f} \u{432}\u{445}\u{43e}\u{434}\u{430}: 482913",
         "PIN: 4829",
+        "Your sign-in code is KXQ-PLM.",
+        "Your verification code: a7k2m9",
     ] {
         let hidden = hidden(text);
         assert!(hidden.contains(HIDDEN_CODE), "{text}: {hidden}");
@@ -72,6 +74,7 @@ fn other_numbers_and_links_stay() {
         "See https://example.org/blog/2026/how-we-sign-in",
         "Order 8829-1120 has shipped, tracking code 1Z999AA10123456784",
         "I will change the budget to 48000",
+        "The code of iphone12 and the TEAM are in the repository",
     ] {
         assert_eq!(hidden(text), text);
     }

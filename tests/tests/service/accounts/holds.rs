@@ -129,6 +129,14 @@ async fn a_held_message_leaves_only_after_the_owner_approves_exactly_this_messag
     assert_eq!(subjects(&mut client, "INBOX").await, ["first"]);
     let entries = ada.send("GET /api/v1/mail/outbox").await.succeeds(200);
     assert_eq!(entries["entries"][0]["outboxId"], *first);
+    let grant = shown["grant"]["id"].as_str().unwrap();
+    let line = format!("GET /api/v1/profile/grants/{grant}/journal");
+    wait_until("the journal lists the message", async || {
+        let journal = ada.send(&line).await.succeeds(200);
+        let change = &journal["changes"][0];
+        change["kind"] == "send" && change["details"]["messageId"] == shown["messageId"]
+    })
+    .await;
 
     // The draft of a rejected message is a draft again.
     let draft = json!({ "from": ada.address, "to": [bob.address], "subject": "draft" });
@@ -179,6 +187,8 @@ async fn the_owner_gets_one_notice_that_grants_do_not_see() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let token = holding_grant(&ada).await;
+    let changes = service.with_bearer("GET /api/v1/mail/changes", &token);
+    let cursor = changes.await.succeeds(200)["cursor"].clone();
     for subject in ["Buy <now>", "second", "third"] {
         held(&service, &token, subject).await;
     }
@@ -215,6 +225,14 @@ async fn the_owner_gets_one_notice_that_grants_do_not_see() {
     let line = "GET /api/v1/mail/folders/INBOX/messages";
     let listed = service.with_bearer(line, &token).await.succeeds(200);
     assert_eq!(listed["messages"], json!([]));
+    let since = format!(
+        "GET /api/v1/mail/changes?since={}",
+        cursor.as_str().unwrap()
+    );
+    let changes = ada.send(&since).await.succeeds(200);
+    assert_eq!(changes["changes"][0]["uid"], uid);
+    let changes = service.with_bearer(&since, &token).await.succeeds(200);
+    assert_eq!(changes["changes"], json!([]));
     assert_eq!(ada.total("INBOX").await, 1);
 }
 

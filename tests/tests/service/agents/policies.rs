@@ -32,6 +32,11 @@ const LETTER: &str = "From: Shop <shop@outside.test>\r\nTo: ada@first.test\r\n\
     --b\r\nContent-Type: text/plain\r\nContent-Disposition: attachment; filename=b.txt\r\n\r\n\
     The agenda.\r\n--b--\r\n";
 
+/// A message whose text says that the number in the subject is a code.
+const NUMBER: &str = "From: Shop <shop@outside.test>\r\nTo: ada@first.test\r\n\
+    Subject: 482913\r\nMessage-ID: <number@outside.test>\r\n\r\n\
+    This is your verification code.\r\n";
+
 /// A token, with a policy that a test changes.
 struct Holder<'a> {
     owner: Person<'a>,
@@ -78,13 +83,18 @@ impl<'a> Holder<'a> {
         with(answer, "inReplyTo", self.thread.as_str())
     }
 
-    /// Imports a message for the owner.
+    /// Imports [`LETTER`] for the owner.
     async fn import(&self, folder: &str) -> u64 {
+        self.import_message(folder, LETTER).await
+    }
+
+    /// Imports a message for the owner.
+    async fn import_message(&self, folder: &str, message: &'static str) -> u64 {
         let line = format!("POST /api/v1/mail/folders/{folder}/messages");
         let request = self.owner.service.request(&line);
         let request = request.bearer_auth(&self.owner.access);
         let request = request.header("content-type", "message/rfc822");
-        let imported = Response::of(request.body(LETTER)).await.succeeds(201);
+        let imported = Response::of(request.body(message)).await.succeeds(201);
         imported["uid"].as_u64().unwrap()
     }
 
@@ -318,6 +328,15 @@ async fn codes_are_hidden_in_every_way_of_reading() {
     for line in &ways {
         assert!(!shows(line).await, "{line}");
     }
+    let number = holder.import_message("INBOX", NUMBER).await;
+    holder.owner.wait_for_index().await;
+    for line in [
+        ways[0].clone(),
+        format!("GET /api/v1/mail/messages/{number}"),
+        format!("GET /api/v1/mail/messages/{number}?headers=Subject"),
+    ] {
+        assert!(!shows(&line).await, "{line}");
+    }
     let draft = json!({ "mode": "reply", "uid": uid });
     let draft = holder.send_json("POST /api/v1/mail/drafts", &draft).await;
     assert!(!draft.succeeds(201).to_string().contains(CODE));
@@ -334,6 +353,36 @@ async fn codes_are_hidden_in_every_way_of_reading() {
         let result = agent.call(tool, arguments).await;
         assert!(!result.to_string().contains(CODE), "{tool}: {result}");
     }
+}
+
+#[tokio::test]
+async fn a_limited_grant_cannot_change_scheduled_mail_of_the_owner() {
+    let service = Service::with_mail().await;
+    let ada = service.person("ada").await;
+    let _bob = service.person("bob").await;
+    let holder = Holder::new(ada).await;
+    let later = with(
+        holder.answer("bob@first.test"),
+        "sendAt",
+        "2026-11-21T08:00:00Z",
+    );
+    let scheduled = holder.owner.post(SEND, &later).await.succeeds(202);
+    let path = format!("/api/v1/mail/outbox/{}", text(&scheduled["outboxId"]));
+    holder.set_policy(&json!({ "send": "thread" })).await;
+    holder.send(&format!("GET {path}")).await.succeeds(200);
+    let cancelled = holder.send(&format!("DELETE {path}")).await;
+    assert_eq!(cancelled.status, 404);
+    let now = json!({ "sendAt": "2026-11-20T08:00:00Z" });
+    let moved = holder.send_json(&format!("PATCH {path}"), &now).await;
+    assert_eq!(moved.status, 404);
+    // The outbox is in no folder that the policy opens.
+    holder.set_policy(&json!({ "folders": ["INBOX"] })).await;
+    assert_eq!(holder.send(&format!("GET {path}")).await.status, 404);
+    let listed = holder.send("GET /api/v1/mail/outbox").await.succeeds(200);
+    assert_eq!(listed["entries"], json!([]));
+    let own = holder.send_answer(&later).await.succeeds(202);
+    let listed = holder.send("GET /api/v1/mail/outbox").await.succeeds(200);
+    assert_eq!(listed["entries"][0]["outboxId"], own["outboxId"]);
 }
 
 #[tokio::test]
@@ -365,6 +414,9 @@ async fn only_people_to_whom_the_owner_wrote_are_in_a_thread() {
     refused(&with(answer("bob@first.test"), "cc", "bob+1@first.test")).await;
     let sent = holder.send_answer(&answer("BOB@First.Test")).await;
     wait_for_mail(&bob, &sent.succeeds(200)).await;
+    // A client can leave out the older Message-IDs.
+    let short = with(answer("bob@first.test"), "references", "<b1@outside.test>");
+    holder.send_answer(&short).await.succeeds(200);
 
     // What the grant itself sends, imports and flags proves nothing.
     let imported = "From: ada@first.test\r\nTo: eve@first.test\r\nSubject: Re\r\n\

@@ -1,5 +1,3 @@
-use std::time::Duration;
-
 use super::*;
 use crate::jobs::NewLease;
 use crate::testing::{Fresh, NOW, both};
@@ -118,10 +116,14 @@ async fn a_rejected_or_expired_hold_keeps_only_its_draft(fresh: Fresh) {
     let (directory, outbox) = (&fresh.directory, &fresh.directory.outbox);
     directory.with("ada", "ada@example.org", &["session"]).await;
     assert!(hold(&fresh, "one", Some("draft")).await);
+    // A host does the job at the time of the decision.
+    assert_eq!(lease(&fresh, ",hold,", NOW).await.as_deref(), Some("one"));
     assert!(hold(&fresh, "two", None).await);
     let origin = Origin::default();
     let rejected = outbox.reject_hold(caller(NOW), ("one", "hash"), &origin);
     assert_eq!(rejected.await.unwrap(), Decision::Done);
+    let jobs = fresh.number("SELECT COUNT(*) FROM jobs WHERE key = 'one' AND host IS NULL");
+    assert_eq!(jobs.await, 1);
     let later = NOW.plus(DAY);
     outbox.expire_hold("ada", "one", later).await.unwrap();
     outbox.expire_hold("ada", "two", later).await.unwrap();
@@ -136,29 +138,37 @@ async fn a_rejected_or_expired_hold_keeps_only_its_draft(fresh: Fresh) {
     assert!(outbox.list("ada", None, 10).await.unwrap().is_empty());
 }
 
-async fn notices_are_counted(fresh: Fresh) {
-    let outbox = &fresh.directory.outbox;
-    let directory = &fresh.directory;
-    directory.with("ada", "ada@example.org", &["session"]).await;
-    let none = outbox.notices("ada", NOW, NOW).await.unwrap();
-    assert_eq!((none.last, none.count, none.waiting), (None, 0, 0));
-    assert!(hold(&fresh, "one", None).await);
-    assert!(hold(&fresh, "two", None).await);
-    let at = NOW.plus(Duration::from_secs(1));
-    outbox.set_notified("ada", at).await.unwrap();
-    let notices = outbox.notices("ada", NOW, at).await.unwrap();
-    let expected = Notices {
-        last: Some(at),
-        count: 1,
-        waiting: 2,
+async fn notices_are_limited(fresh: Fresh) {
+    const LIMITS: NoticeLimits = NoticeLimits {
+        interval: Duration::from_secs(60),
+        count: 2,
+        period: DAY,
     };
-    assert_eq!(notices, expected);
-    let later = outbox.notices("ada", at, NOW.plus(DAY)).await.unwrap();
-    assert_eq!((later.count, later.waiting), (0, 0));
+    let (directory, outbox) = (&fresh.directory, &fresh.directory.outbox);
+    directory.with("ada", "ada@example.org", &["session"]).await;
+    let begin = async |now| outbox.begin_notice("ada", LIMITS, now).await.unwrap();
+    let after = |minutes: u64| NOW.plus(Duration::from_secs(60 * minutes));
+    assert_eq!(begin(NOW).await, Notice::None);
+    assert!(hold(&fresh, "one", None).await);
+    let both = futures_util::future::join(begin(NOW), begin(NOW)).await;
+    let one = [
+        (Notice::Due(1), Notice::Later(after(1))),
+        (Notice::Later(after(1)), Notice::Due(1)),
+    ];
+    assert!(one.contains(&both), "{both:?}");
+    outbox.cancel_notice("ada", NOW).await.unwrap();
+    assert_eq!(begin(NOW).await, Notice::Due(1));
+    assert_eq!(begin(after(1)).await, Notice::None);
+    assert!(hold(&fresh, "two", None).await);
+    assert_eq!(begin(after(1)).await, Notice::Due(2));
+    let origin = Origin::default();
+    let rejected = outbox.reject_hold(caller(NOW), ("two", "hash"), &origin);
+    assert_eq!(rejected.await.unwrap(), Decision::Done);
+    assert_eq!(begin(after(2)).await, Notice::Later(after(3)));
 }
 
 both!(
     an_approved_hold_becomes_an_entry_of_the_outbox,
     a_rejected_or_expired_hold_keeps_only_its_draft,
-    notices_are_counted,
+    notices_are_limited,
 );
