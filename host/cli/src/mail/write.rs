@@ -10,12 +10,10 @@ use base64::engine::general_purpose::STANDARD;
 use latchmail_terminal::output::print_line;
 use serde_json::{Map, Value, json};
 
-use super::api::{Api, Call};
+use super::api::{Api, Call, MISUSE};
 use super::{alias, text};
 use crate::exit::Status;
 
-/// The exit status for missing arguments.
-const MISUSE: u8 = 2;
 /// Maximum size of a text on standard input, in bytes.
 const MAX_TEXT: u64 = 10 * 1024 * 1024;
 
