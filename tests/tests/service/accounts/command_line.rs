@@ -141,6 +141,8 @@ async fn a_user_signs_in_and_reads_and_sends_mail_although_agents_cannot_send() 
         .await;
     run(&service, &moved, "").await.succeeds();
     assert_eq!(ada.total("Archive").await, 1);
+    let missing = run(&service, &["move", "999", "--to", "Archive"], "").await;
+    assert_eq!(missing.status, 5, "{missing:?}");
 
     // The access token expires, and is refreshed.
     service.clock.advance(std::time::Duration::from_mins(61));
