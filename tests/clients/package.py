@@ -54,6 +54,8 @@ assert first["messageId"] == second["messageId"]
 # Bytes.
 newest = client.mail.list_messages("INBOX", limit=1)["messages"][0]
 assert client.mail.get_raw_message(newest["uid"]).startswith(b"Subject: Letter")
+upload = client.mail.upload_file(b"{}", filename="a.json", content_type="application/json")
+assert (upload["contentType"], upload["size"]) == ("application/json", 2), upload
 
 # Webhooks.
 key = bytes([7] * 24)

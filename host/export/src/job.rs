@@ -179,6 +179,8 @@ impl Exports {
 
     /// Lists the folders, and writes the files about the account.
     async fn begin(&self, current: &Current<'_>) -> Result<Step, Error> {
+        // The archive that this export replaces must not take its space.
+        self.clean_up().await?;
         self.require_space(BATCH_SPACE).await?;
         let (access, account) = (current.access, &*current.export.account);
         let (directory, filters) = (&self.parts.directory, &self.parts.filters);

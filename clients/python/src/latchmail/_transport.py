@@ -123,8 +123,9 @@ class Transport:
         url = self._base + path + (f"?{urlencode(pairs)}" if pairs else "")
         data = None
         if call.body is not None:
-            is_json = call.media == "application/json"
-            data = json.dumps(call.body).encode() if is_json else call.body
+            # A file can have the media type of JSON too.
+            is_file = call.media != "application/json" or isinstance(call.body, bytes)
+            data = call.body if is_file else json.dumps(call.body).encode()
         request = urllib.request.Request(url, data=data, method=call.method)
         if self._token is not None:
             request.add_header("Authorization", f"Bearer {self._token}")

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow};
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode, Uri, header};
-use latchmail_core::config;
+use latchmail_core::{codes, config};
 use latchmail_net::dns::Dns;
 use latchmail_net::fetch::{Error, Fetch, Hosts, OpenResponse, Request, Target};
 use latchmail_terminal::output::escape;
@@ -23,6 +23,7 @@ use super::store::{Grant, Store};
 use crate::exit::Status;
 
 /// The exit statuses, see the module.
+pub(super) const MISUSE: u8 = 2;
 pub(super) const NOT_SIGNED_IN: u8 = 3;
 const NOT_ALLOWED: u8 = 4;
 const NOT_FOUND: u8 = 5;
@@ -89,7 +90,7 @@ impl Api {
         // The name of a mail server is not used.
         let dns = Dns::new(&config::Dns::default(), "localhost")?;
         let base = url.trim_end_matches('/').to_owned();
-        target(&base)?;
+        target(&base).map_err(|error| Status::new(MISUSE, error.to_string()))?;
         Ok(Self {
             fetch: Fetch::new(Arc::new(dns))?,
             base,
@@ -193,6 +194,11 @@ impl Api {
                 continue;
             }
             let body = read_body(&mut response).await.unwrap_or_default();
+            if is_in_progress(status, &body) && repetition < REPETITIONS {
+                repetition += 1;
+                sleep(Duration::from_secs(1 << repetition)).await;
+                continue;
+            }
             return Err(refused(status, &body));
         }
     }
@@ -350,6 +356,12 @@ fn wait(status: StatusCode, headers: &HeaderMap) -> Option<Duration> {
     (is_temporary && seconds <= MAX_WAIT).then(|| Duration::from_secs(seconds.max(1)))
 }
 
+/// Returns `true` if the service is still doing an earlier attempt of the request.
+fn is_in_progress(status: StatusCode, body: &[u8]) -> bool {
+    let body: Value = serde_json::from_slice(body).unwrap_or_default();
+    status == StatusCode::CONFLICT && body["code"] == codes::IDEMPOTENCY_KEY_IN_PROGRESS.as_str()
+}
+
 /// Returns the error for an unsuccessful response.
 fn refused(status: StatusCode, body: &[u8]) -> anyhow::Error {
     let body: Value = serde_json::from_slice(body).unwrap_or_default();
@@ -373,13 +385,16 @@ fn refused_text(status: StatusCode, text: &str) -> anyhow::Error {
     Status::new(exit, text).into()
 }
 
+/// Returns the error for a request without a response.
 fn unreachable(error: &Error) -> anyhow::Error {
     let text = escape(&error.to_string());
     let text = match error {
         Error::OutcomeUnknown(_) => {
             format!("{text}; the service may have done the request: check before you repeat it")
         }
-        _ => format!("the service cannot be reached: {text}"),
+        Error::Unavailable(_) => format!("the service cannot be reached: {text}"),
+        // The request was not sent. It fails again if it is repeated.
+        _ => return anyhow!("{text}"),
     };
     Status::new(UNAVAILABLE, text).into()
 }
@@ -423,5 +438,17 @@ mod tests {
             assert_eq!(error.downcast_ref::<Status>().unwrap().status, exit);
             assert!(error.to_string().contains("why"));
         }
+        // A request that is too large is never sent.
+        let too_large = unreachable(&Error::TooLarge("too large".into()));
+        assert!(too_large.downcast_ref::<Status>().is_none());
+    }
+
+    #[test]
+    fn a_request_is_repeated_while_the_service_does_an_earlier_attempt() {
+        let body = br#"{"error": "why", "code": "idempotency_key_in_progress"}"#;
+        assert!(is_in_progress(StatusCode::CONFLICT, body));
+        let reused = br#"{"error": "why", "code": "idempotency_key_reused"}"#;
+        assert!(!is_in_progress(StatusCode::CONFLICT, reused));
+        assert!(!is_in_progress(StatusCode::BAD_REQUEST, body));
     }
 }

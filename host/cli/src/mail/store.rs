@@ -127,7 +127,7 @@ impl Store {
     }
 
     /// Stores the tokens for the service at `url`: in the keyring, or in a file if there is no
-    /// keyring or if the keyring refuses them.
+    /// keyring, or if the keyring refuses them or does not respond.
     pub(super) async fn save(&self, url: &str, grant: &Grant) -> anyhow::Result<()> {
         let text = serde_json::to_string(grant)?;
         if self.has_keyring {
@@ -141,7 +141,8 @@ impl Store {
                 "url",
                 url,
             ];
-            if secret_tool(&arguments, &text).await?.is_some() {
+            // Refreshed tokens must not be lost: the service accepts the old ones only once.
+            if let Ok(Some(_)) = secret_tool(&arguments, &text).await {
                 return remove(&self.folder.join(file_name(url)));
             }
         }
@@ -150,10 +151,11 @@ impl Store {
 
     /// Deletes the tokens for the service at `url`.
     pub(super) async fn delete(&self, url: &str) -> anyhow::Result<()> {
+        remove(&self.folder.join(file_name(url)))?;
         if self.has_keyring {
             secret_tool(&["clear", "application", "latchmail", "url", url], "").await?;
         }
-        remove(&self.folder.join(file_name(url)))
+        Ok(())
     }
 
     async fn look_up(&self, url: &str) -> anyhow::Result<Option<String>> {

@@ -11,7 +11,8 @@ use latchmail_terminal::output::{escape, print_line};
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
-use super::api::{Api, Call, SILENCE};
+use super::api::{Api, Call, NOT_SIGNED_IN, SILENCE, UNAVAILABLE};
+use crate::exit::Status;
 
 /// The longest wait before another connection is `2^MAX_DOUBLINGS` seconds.
 const MAX_DOUBLINGS: u32 = 5;
@@ -59,6 +60,10 @@ async fn print_events(api: &mut Api, watch: &Watch, json: bool) -> anyhow::Resul
         let before = cursor.clone();
         match response {
             Ok(response) => match print_stream(response, json, &mut cursor).await? {
+                End::Ended(reason) if reason == "revoked" => {
+                    let text = "the credential is not valid any longer";
+                    return Err(Status::new(NOT_SIGNED_IN, text).into());
+                }
                 End::Ended(reason) if reason != "shutdown" => {
                     return Err(anyhow!(
                         "the service has ended the stream: {}",
@@ -69,8 +74,8 @@ async fn print_events(api: &mut Api, watch: &Watch, json: bool) -> anyhow::Resul
             },
             // The first connection must succeed.
             Err(error) if cursor.is_none() => return Err(error),
-            Err(error) => match error.downcast_ref::<crate::exit::Status>() {
-                Some(status) if status.status == super::api::UNAVAILABLE => {}
+            Err(error) => match error.downcast_ref::<Status>() {
+                Some(status) if status.status == UNAVAILABLE => {}
                 _ => return Err(error),
             },
         }

@@ -10,12 +10,10 @@ use base64::engine::general_purpose::STANDARD;
 use latchmail_terminal::output::print_line;
 use serde_json::{Map, Value, json};
 
-use super::api::{Api, Call};
+use super::api::{Api, Call, MISUSE};
 use super::{alias, text};
 use crate::exit::Status;
 
-/// The exit status for missing arguments.
-const MISUSE: u8 = 2;
 /// Maximum size of a text on standard input, in bytes.
 const MAX_TEXT: u64 = 10 * 1024 * 1024;
 
@@ -140,18 +138,22 @@ async fn submit(
 }
 
 pub(super) async fn move_messages(api: &mut Api, args: Move, json: bool) -> anyhow::Result<()> {
-    let body = json!({ "uids": args.uids, "destination": args.to });
-    let moved = api
-        .json(Call::post("/api/v1/mail/messages/bulk/move", body))
-        .await?;
+    // The request for several messages skips those that do not exist.
+    let call = match &args.uids[..] {
+        [uid] => {
+            let path = format!("/api/v1/mail/messages/{uid}/move");
+            Call::post(path, json!({ "destination": args.to }))
+        }
+        uids => {
+            let body = json!({ "uids": uids, "destination": args.to });
+            Call::post("/api/v1/mail/messages/bulk/move", body)
+        }
+    };
+    let moved = api.json(call).await?;
     if json {
         return print_line(&moved.to_string());
     }
-    let count = moved["count"].as_u64().unwrap_or(0);
-    if count == 0 {
-        return Err(Status::new(5, "there are no such messages").into());
-    }
-    print_line(&format!("Moved: {count}"))
+    print_line(&format!("Moved: {}", moved["count"].as_u64().unwrap_or(1)))
 }
 
 /// Returns the address from which the user sends by default.

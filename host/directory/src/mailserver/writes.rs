@@ -151,6 +151,10 @@ async fn write_group(file: &Path, group: &[Waiting]) -> Result<Vec<u64>, Error> 
         changed.push(rows);
     }
     sqlx::raw_sql("COMMIT").execute(&mut connection).await?;
-    connection.close().await?;
+    // The changes are on the disk. An error here would make the mail server repeat a submission,
+    // which would then be discarded as a repetition.
+    if let Err(error) = connection.close().await {
+        tracing::debug!(%error, "failed to close the file for the records of mail servers");
+    }
     Ok(changed)
 }

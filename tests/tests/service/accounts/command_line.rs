@@ -9,14 +9,17 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Command;
 
-/// Returns a command with a home of its own and without a keyring.
+/// Returns a command with a home of its own. There is no keyring, unless the home contains the
+/// program that uses it.
 fn mail(service: &Service, arguments: &[&str]) -> Command {
     let mut command = Command::new(program());
     let home = service.state.join("home");
     std::fs::create_dir_all(&home).unwrap();
     command
         .env_clear()
-        .env("HOME", home)
+        .env("HOME", &home)
+        .env("PATH", &home)
+        .env("DBUS_SESSION_BUS_ADDRESS", "unix:path=/nonexistent")
         .arg("mail")
         .args(arguments);
     command
@@ -138,6 +141,8 @@ async fn a_user_signs_in_and_reads_and_sends_mail_although_agents_cannot_send() 
         .await;
     run(&service, &moved, "").await.succeeds();
     assert_eq!(ada.total("Archive").await, 1);
+    let missing = run(&service, &["move", "999", "--to", "Archive"], "").await;
+    assert_eq!(missing.status, 5, "{missing:?}");
 
     // The access token expires, and is refreshed.
     service.clock.advance(std::time::Duration::from_mins(61));
@@ -154,6 +159,18 @@ async fn a_user_who_may_only_read_cannot_send() {
     let send = ["send", "--to", "b@outside.test", "--from", &ada.address];
     let refused = run(&service, &send, "x").await;
     assert_eq!(refused.status, 4, "{refused:?}");
+}
+
+#[tokio::test]
+async fn the_tokens_are_in_a_file_if_the_keyring_cannot_be_used() {
+    let service = start().await;
+    let ada = service.person("ada").await;
+    // The file is no program that can be started.
+    let home = service.state.join("home");
+    std::fs::create_dir_all(&home).unwrap();
+    std::fs::write(home.join("secret-tool"), "").unwrap();
+    log_in(&service, &ada, &[]).await;
+    run(&service, &["list"], "").await.succeeds();
 }
 
 fn mode(path: &Path) -> u32 {

@@ -177,7 +177,11 @@ async fn an_archive_has_all_data_and_its_import_restores_the_mailbox_once() {
     ada.send(&format!("GET {EXPORT}/{id}"))
         .await
         .fails(404, "Export not found");
-    ended(&ada, next["id"].as_str().unwrap(), TEST_TIMEOUT).await;
+    let next = next["id"].as_str().unwrap();
+    ended(&ada, next, TEST_TIMEOUT).await;
+    let exports = service.state.join("exports");
+    assert!(exports.join(format!("{next}.zip")).exists());
+    assert!(!exports.join(format!("{id}.zip")).exists());
 }
 
 #[tokio::test]
