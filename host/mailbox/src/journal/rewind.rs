@@ -162,8 +162,7 @@ impl Journal {
                 subjects.into_iter().partition(|one| is_draft(one));
             drafts.extend(of_drafts);
             let what = (grant, since, origin);
-            self.undo(caller, &access, what, &others, &mut progress)
-                .await?;
+            Box::pin(self.undo(caller, &access, what, &others, &mut progress)).await?;
         }
         if complete {
             for subjects in drafts.chunks(BATCH as usize) {
@@ -172,8 +171,7 @@ impl Journal {
                     break;
                 }
                 let what = (grant, since, origin);
-                self.undo(caller, &access, what, subjects, &mut progress)
-                    .await?;
+                Box::pin(self.undo(caller, &access, what, subjects, &mut progress)).await?;
             }
         }
         let now = Clock::default().now();
