@@ -188,8 +188,10 @@ fn call_tool(
     };
     let structured = revision.has_structure();
     let complete = |result| Ok(Called::Complete(Box::new(result)));
-    // A repeated call after the question must not send the message again.
+    // A repeated call after the question must not send the message again. Other tools ask no
+    // question.
     if revision.is_stateless()
+        && tool.sends()
         && let Some(hold) = approval::asked_about(params)
     {
         return complete(CallToolResult::new(

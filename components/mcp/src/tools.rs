@@ -133,6 +133,11 @@ impl<H: Capabilities> Tool<H> {
 }
 
 impl<H> Tool<H> {
+    /// Returns whether the tool sends a message, which can wait for the approval of the owner.
+    pub(crate) fn sends(&self) -> bool {
+        matches!(self.hints, Hints::Sends)
+    }
+
     /// Returns the tool in the format of the tool list. If `structured` is `true`, adds the title
     /// and the output schema. Older revisions do not support these fields.
     pub(crate) fn listed(&self, structured: bool) -> ListedTool {

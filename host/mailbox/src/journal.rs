@@ -12,6 +12,7 @@ mod rewind;
 
 use std::sync::Arc;
 
+use latchmail_core::account_permits::AccountPermits;
 use latchmail_core::clock::Timestamp;
 use latchmail_core::message_number::MessageNumber;
 use latchmail_directory::grant_changes::{GrantChange, GrantChanges, State};
@@ -74,13 +75,19 @@ pub struct JournalPage {
 pub struct Journal {
     mail: Arc<Mail>,
     drafts: Arc<Drafts>,
+    /// One lock per account, which serializes the calls that undo changes.
+    rewinds: AccountPermits,
 }
 
 impl Journal {
     /// Creates the service.
     #[must_use]
     pub fn new(mail: Arc<Mail>, drafts: Arc<Drafts>) -> Self {
-        Self { mail, drafts }
+        Self {
+            mail,
+            drafts,
+            rewinds: AccountPermits::new(1),
+        }
     }
 
     fn changes(&self) -> &GrantChanges {

@@ -261,4 +261,8 @@ fn a_held_message_waits_for_the_owner_and_the_client_cannot_approve_it() {
     assert_eq!(accepted["resultType"], "complete");
     assert_eq!(accepted["structuredContent"], expected);
     assert!(service.host.sent().is_empty());
+    // A tool that sends nothing asks no question, so it ignores the state.
+    let params = json!({ "name": "list_folders", "arguments": {}, "requestState": state });
+    let folders = result(&rpc(&service, "2026-07-28", "tools/call", params));
+    assert!(folders["structuredContent"]["folders"].is_array());
 }

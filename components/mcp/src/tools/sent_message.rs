@@ -69,8 +69,13 @@ impl SentMessage {
                 status: Some("approved"),
                 ..held
             },
-            _ => Self {
+            "rejected" => Self {
                 status: Some("rejected"),
+                ..held
+            },
+            // The owner approved the message, but it was not sent.
+            _ => Self {
+                status: Some("approved"),
                 ..held
             },
         }

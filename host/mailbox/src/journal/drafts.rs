@@ -1,6 +1,7 @@
 //! Undoes the changes of drafts. A draft is replaced by the bytes that it had before.
 
-use latchmail_directory::grant_changes::{GrantChange, State};
+use latchmail_core::message_number::MessageNumber;
+use latchmail_directory::grant_changes::{GrantChange, Place, State};
 use serde::Deserialize;
 
 use super::Journal;
@@ -42,16 +43,19 @@ impl Journal {
         progress: &mut Progress,
     ) -> Result<(), Error> {
         let current = draft_number(&self.drafts, access, id).await?;
+        let place = self.place(access, current).await?;
         let step = |change: &GrantChange| {
             let details = serde_json::from_str(&change.details);
             let details: Details = details.unwrap_or_default();
             let is_begun = change.state() == State::Begun;
+            let restored = change.undone();
+            let is_restored = restored.is_some() && restored == place;
             Step {
                 id: change.id,
                 state: change.state(),
                 before: Draft(details.old),
                 after: (!is_begun).then_some(Draft(details.new)),
-                undone: None,
+                undone: is_restored.then_some(Draft(current.map(|number| number.0))),
             }
         };
         let steps: Vec<Step<Draft>> = changes.iter().map(step).collect();
@@ -83,9 +87,28 @@ impl Journal {
         if let Some(current) = current {
             changing.delete(access, &[current], None).await?;
         }
-        self.changes().set_state(&ids, State::Undone, None).await?;
+        // The location of the restored draft shows a later call that nobody has changed it.
+        let restored = match target.0 {
+            Some(_) => draft_number(&self.drafts, access, id).await?,
+            None => None,
+        };
+        let restored = self.place(access, restored).await?;
+        self.changes()
+            .set_state(&ids, State::Undone, restored.as_ref())
+            .await?;
         progress.undone += ids.len() as u64;
         Ok(())
+    }
+
+    /// Returns the location of the message with a number.
+    async fn place(
+        &self,
+        access: &Access,
+        number: Option<MessageNumber>,
+    ) -> Result<Option<Place>, Error> {
+        let index = self.mail.context.message_index();
+        let states = index.current_states(&access.account, number.as_slice());
+        Ok(states.await?.pop().map(|state| state.place))
     }
 
     /// Returns the bytes of a draft before a change.

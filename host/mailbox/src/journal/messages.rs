@@ -167,24 +167,25 @@ fn planned(changes: &[GrantChange], state: &CurrentState) -> Undo {
         .map(|change| serde_json::from_str(&change.details).unwrap_or_default())
         .collect();
     let location = plan(&state.place, &location_steps(changes, &details, state));
-    let mut flags = Vec::new();
-    for name in changed_flags(&details) {
-        let is_set = has(&state.flags, name);
-        let steps = flag_steps(changes, &details, name);
-        flags.push((name, plan(&is_set, &steps)));
-    }
+    let mut remaining = folded(&state.flags);
+    let flags: Vec<(String, &str, Plan<bool>)> = flag_steps(changes, &details)
+        .into_iter()
+        .map(|(folded, (name, steps))| {
+            let plan = plan(&remaining.contains(&folded), &steps);
+            (folded, name, plan)
+        })
+        .collect();
     if let Some(created) = changes.iter().position(is_creation) {
-        let mut remaining = folded(&state.flags);
-        for (name, plan) in &flags {
+        for (folded, _, plan) in &flags {
             match plan.undo {
-                Some((_, true)) => remaining.insert(name.to_ascii_lowercase()),
-                Some((_, false)) => remaining.remove(&name.to_ascii_lowercase()),
+                Some((_, true)) => remaining.insert(folded.clone()),
+                Some((_, false)) => remaining.remove(folded),
                 None => false,
             };
         }
         // Without the other changes of the grant, the message must be as the grant created it.
         let is_same = location.conflicts.is_empty()
-            && flags.iter().all(|(_, plan)| plan.conflicts.is_empty())
+            && flags.iter().all(|(_, _, plan)| plan.conflicts.is_empty())
             && remaining == folded(&details[created].flags)
             && is_at(&changes[created], &location, state);
         let ids = changes[..=created].iter().map(|change| change.id);
@@ -200,7 +201,7 @@ fn planned(changes: &[GrantChange], state: &CurrentState) -> Undo {
     if let Some((ids, place)) = location.undo {
         (undo.moves, undo.folder) = (ids, Some(place.folder));
     }
-    for (name, plan) in flags {
+    for (_, name, plan) in flags {
         undo.take(&plan);
         if let Some((_, is_set)) = plan.undo {
             undo.flags.push((name.to_owned(), is_set));
@@ -298,43 +299,37 @@ fn location_steps(
     moves.filter_map(step).collect()
 }
 
-fn flag_steps(changes: &[GrantChange], details: &[Details], name: &str) -> Vec<Step<bool>> {
-    let step = |(change, details): (&GrantChange, &Details)| {
-        let is_added = has(&details.added, name);
-        if !is_added && !has(&details.removed, name) {
-            return None;
-        }
-        Some(Step {
-            id: change.id,
-            state: change.state(),
-            before: !is_added,
-            after: Some(is_added),
-            undone: (change.state() == State::Undone).then_some(!is_added),
-        })
-    };
-    let flags = changes.iter().zip(details);
-    let flags = flags.filter(|(change, _)| change.kind == kind::FLAGS);
-    flags.filter_map(step).collect()
-}
-
-/// Returns the flags that the grant changed, each once.
-fn changed_flags(details: &[Details]) -> Vec<&str> {
-    let mut names: Vec<&str> = Vec::new();
-    for details in details {
-        for name in details.added.iter().chain(&details.removed) {
-            if !names.iter().any(|known| known.eq_ignore_ascii_case(name)) {
-                names.push(name);
+/// Returns the flags that the grant changed, by their names in lower case: the first form of the
+/// name, and the changes of the flag, newest first.
+fn flag_steps<'d>(
+    changes: &[GrantChange],
+    details: &'d [Details],
+) -> BTreeMap<String, (&'d str, Vec<Step<bool>>)> {
+    let mut flags: BTreeMap<String, (&str, Vec<Step<bool>>)> = BTreeMap::new();
+    let changes = changes.iter().zip(details);
+    for (change, details) in changes.filter(|(change, _)| change.kind == kind::FLAGS) {
+        let added = details.added.iter().map(|name| (name, true));
+        let removed = details.removed.iter().map(|name| (name, false));
+        for (name, is_added) in added.chain(removed) {
+            let new = || (name.as_str(), Vec::new());
+            let (_, steps) = flags.entry(name.to_ascii_lowercase()).or_insert_with(new);
+            // A request can name a flag twice.
+            if steps.last().is_some_and(|last| last.id == change.id) {
+                continue;
             }
+            steps.push(Step {
+                id: change.id,
+                state: change.state(),
+                before: !is_added,
+                after: Some(is_added),
+                undone: (change.state() == State::Undone).then_some(!is_added),
+            });
         }
     }
-    names
+    flags
 }
 
 fn folded(flags: &[String]) -> BTreeSet<String> {
     let flags = flags.iter().map(|flag| flag.to_ascii_lowercase());
     flags.filter(|flag| flag != "\\recent").collect()
-}
-
-fn has(flags: &[String], name: &str) -> bool {
-    flags.iter().any(|flag| flag.eq_ignore_ascii_case(name))
 }

@@ -23,6 +23,9 @@ use crate::recording::kind;
 
 /// Number of objects whose changes are undone together.
 const BATCH: u32 = 500;
+/// The time after which the message index is brought up to date again, because other clients can
+/// change messages during a call.
+const MAX_AGE: Duration = Duration::from_secs(5);
 /// The time after which a call ends. A repeated call continues.
 const MAX_DURATION: Duration = Duration::from_secs(100);
 /// Maximum number of changes in each list of a report.
@@ -92,6 +95,11 @@ fn is_final(change: &GrantChange) -> bool {
     }
 }
 
+/// Returns `true` if a subject is that of a draft.
+fn is_draft(subject: &str) -> bool {
+    subject.starts_with("draft ")
+}
+
 impl Journal {
     /// Undoes what a grant of the caller's account has changed since a time and what no other
     /// client has changed since. The grant can have ended. The call completes even if the caller is
@@ -128,26 +136,43 @@ impl Journal {
             is_person: true,
             ..Access::of_owner(account.clone(), caller.mail.clone())
         };
+        // Two calls would store the former bytes of a draft twice.
+        let _lock = self.rewinds.acquire(account).await;
         self.mail.numbers.sync(&access).await?;
-        let began = Instant::now();
+        let mut synced = Instant::now();
+        let end = synced + MAX_DURATION;
         let (mut progress, mut last) = (Progress::default(), String::new());
         let owner = (&**account, grant);
+        let mut drafts = Vec::new();
         let mut complete = false;
-        while began.elapsed() < MAX_DURATION {
+        while Instant::now() < end {
             let subjects = self.changes().subjects(owner, since, &last, BATCH).await?;
             let Some(newest) = subjects.last() else {
                 complete = true;
                 break;
             };
             last.clone_from(newest);
-            self.undo(
-                caller,
-                &access,
-                (grant, since, origin),
-                &subjects,
-                &mut progress,
-            )
-            .await?;
+            if synced.elapsed() > MAX_AGE {
+                self.mail.numbers.sync(&access).await?;
+                synced = Instant::now();
+            }
+            // A move of a draft, for example to Trash, is a change of its message. The draft can
+            // only be undone where it was before the move.
+            let (of_drafts, others): (Vec<_>, Vec<_>) =
+                subjects.into_iter().partition(|one| is_draft(one));
+            drafts.extend(of_drafts);
+            let what = (grant, since, origin);
+            Box::pin(self.undo(caller, &access, what, &others, &mut progress)).await?;
+        }
+        if complete {
+            for subjects in drafts.chunks(BATCH as usize) {
+                if Instant::now() >= end {
+                    complete = false;
+                    break;
+                }
+                let what = (grant, since, origin);
+                Box::pin(self.undo(caller, &access, what, subjects, &mut progress)).await?;
+            }
         }
         let now = Clock::default().now();
         let event = Event::of(Kind::GrantRewound, account, now).about(grant);

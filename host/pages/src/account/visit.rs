@@ -65,6 +65,10 @@ pub(crate) async fn has_session(app: &App, request: &Request) -> Result<bool, Re
     match Visit::of(app, request).await {
         Ok(_) => Ok(true),
         Err(Refusal::SignInRequired) => Ok(false),
+        // A session that the service can no longer use must not prevent a new one.
+        Err(Refusal::Rejected(rejection)) if rejection.status == StatusCode::UNAUTHORIZED => {
+            Ok(false)
+        }
         Err(Refusal::Rejected(rejection)) => Err(*rejection),
     }
 }

@@ -226,6 +226,75 @@ async fn a_suspended_grant_changes_nothing_and_no_change_is_half_done() {
     );
 }
 
+/// Replaces the text of a draft as a grant. Returns the new version.
+async fn replace_draft(
+    service: &Service,
+    token: &str,
+    (id, version): (&str, &str),
+    text: &str,
+) -> String {
+    let request = service.request(&format!("PUT /api/v1/mail/drafts/{id}"));
+    let request = request.bearer_auth(token);
+    let request = request.header("if-match", format!("\"{version}\""));
+    let draft = json!({ "subject": "mine", "text": text });
+    let replaced = Response::of_json(request, &draft).await.succeeds(200);
+    replaced["version"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn drafts_are_undone_in_steps_and_after_a_move_to_trash() {
+    let service = Service::with_mail().await;
+    let ada = service.person("ada").await;
+    let (id, token) = grant(&ada).await;
+    let policy = json!({ "send": "drafts", "delete": "trash" });
+    let line = format!("PUT /api/v1/profile/grants/{id}/policy");
+    ada.send_json(&line, &policy).await.succeeds(200);
+    let mut client = imap(&ada).await;
+    let new = json!({ "subject": "mine", "text": "as it was" });
+    let mine = ada.post("/api/v1/mail/drafts", &new).await.succeeds(201);
+    let before = drafts(&mut client).await;
+    let text = |value: &Value, field: &str| value[field].as_str().unwrap().to_owned();
+
+    let (draft, version) = (text(&mine, "id"), text(&mine, "version"));
+    let version = replace_draft(&service, &token, (&draft, &version), "first").await;
+    let between = drafts(&mut client).await;
+    // The times of the two changes differ.
+    sleep(Duration::from_millis(10)).await;
+    replace_draft(&service, &token, (&draft, &version), "second").await;
+    let second = text(&journal(&ada, &id).await[0], "at");
+    for (since, expected) in [(&*second, between), (EVERYTHING, before.clone())] {
+        let report = rewind(&ada, &id, since).await;
+        assert_eq!(
+            (&report["undone"], &report["conflictCount"]),
+            (&json!(1), &json!(0)),
+            "{report}"
+        );
+        assert_eq!(drafts(&mut client).await, expected);
+    }
+
+    // The policy turns the deletion into a move to Trash.
+    let request = service.request("POST /api/v1/mail/drafts");
+    let request = request.bearer_auth(&token);
+    let created = Response::of_json(request, &json!({ "subject": "the agent's" })).await;
+    let line = format!(
+        "DELETE /api/v1/mail/drafts/{}",
+        text(&created.succeeds(201), "id")
+    );
+    by_grant(&service, &token, &line, &Value::Null)
+        .await
+        .succeeds(200);
+    let changes = journal(&ada, &id).await;
+    assert_eq!(kinds(&changes)[..2], ["move", "draft_create"]);
+    let report = rewind(&ada, &id, EVERYTHING).await;
+    assert_eq!(
+        (&report["undone"], &report["conflictCount"]),
+        (&json!(2), &json!(0)),
+        "{report}"
+    );
+    assert_eq!(drafts(&mut client).await, before);
+    assert!(stored_messages(&mut client, "Trash").await.is_empty());
+}
+
 /// Mixes changes of a grant and of a person, undoes those of the grant, and compares.
 async fn mix(seed: u64, messages: usize, by_grant: usize, by_person: usize) {
     let service = Service::with_mail().await;
