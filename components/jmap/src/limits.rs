@@ -22,6 +22,13 @@ pub(crate) const MAX_CHANGES: u32 = 500;
 /// The maximum total size of the attachments of a new email, in bytes. A host call passes at most
 /// 16 MiB, and base64 needs 4 bytes for 3.
 pub(crate) const MAX_ATTACHMENTS: usize = 10_000_000;
+/// The maximum size of the texts of a new email, in bytes.
+pub(crate) const MAX_TEXTS: usize = 4_000_000;
+/// The maximum size of the header of a new email, in bytes.
+pub(crate) const MAX_HEADER: usize = 256 * 1024;
+/// The maximum size of the parts of a new email in the message, in bytes. A host call passes the
+/// message.
+pub(crate) const MAX_WRITTEN: usize = 15 * 1024 * 1024;
 /// The maximum size of the name of a mailbox, in bytes.
 pub(crate) const MAX_MAILBOX_NAME: usize = 255;
 /// The maximum depth of mailboxes.

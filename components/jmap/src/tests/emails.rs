@@ -116,6 +116,19 @@ fn an_invalid_email_is_not_created() {
 }
 
 #[test]
+fn an_email_that_is_too_large_is_not_created() {
+    let service = service();
+    let mut large = email(&mailbox(&service, "drafts"));
+    let text = "x".repeat(1_500_000);
+    large["bodyValues"] = json!({ "t": { "value": text } });
+    large["textBody"] = Value::Null;
+    large["htmlBody"] = Value::Null;
+    large["attachments"] = vec![json!({ "partId": "t", "type": "text/plain" }); 3].into();
+    let response = create(&service, large);
+    assert_eq!(response["notCreated"]["e"]["type"], "tooLarge");
+}
+
+#[test]
 fn emails_are_changed_moved_and_destroyed() {
     let service = service();
     let uids = [1, 2, 3].map(|_| service.host.deliver(Letter::from("bo@example.test")));
