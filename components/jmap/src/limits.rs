@@ -43,6 +43,10 @@ pub(crate) const MAX_RECIPIENTS: usize = 50;
 pub(crate) const MAX_RESPONSES: usize = 7 * 1024 * 1024;
 /// The maximum size of one body value, in bytes.
 pub(crate) const MAX_BODY_VALUE: usize = 1024 * 1024;
+/// The maximum size of all body values of one email, in bytes. The text of the rest is cut.
+pub(crate) const MAX_BODY_VALUES: usize = 4 * 1024 * 1024;
+/// The maximum number of properties of an email or of a part in one request.
+pub(crate) const MAX_PROPERTIES: usize = 200;
 /// The maximum number of objects, and of values in objects and arrays, in the JSON of a request.
 /// A small value takes much more memory than its text.
 pub(crate) const MAX_JSON_OBJECTS: usize = 20_000;

@@ -108,6 +108,24 @@ fn an_attachment_is_downloaded_as_it_was_uploaded() {
 }
 
 #[test]
+fn all_texts_of_an_email_together_are_cut() {
+    let service = service();
+    let text = "x".repeat(1_200_000);
+    let blob = upload(&service, "text/plain", &text)["blobId"].take();
+    let email = json!({
+        "mailboxIds": { mailbox(&service, "drafts"): true },
+        "attachments": vec![json!({ "blobId": blob, "type": "text/plain" }); 5],
+    });
+    let id = create(&service, email)["created"]["e"]["id"].take();
+    let args = json!({ "ids": [id], "properties": ["bodyValues"], "fetchAllBodyValues": true });
+    let found = call(&service, "Email/get", args)["list"][0]["bodyValues"].take();
+    let values = found.as_object().unwrap().values();
+    let sizes = values.map(|value| value["value"].as_str().unwrap().len());
+    assert_eq!(sizes.sum::<usize>(), 4 * 1024 * 1024);
+    assert_eq!(found["5"]["isTruncated"], true);
+}
+
+#[test]
 fn there_is_no_other_account_to_copy_from() {
     let service = service();
     service.host.deliver(Letter::from("bo@example.test"));
