@@ -85,6 +85,7 @@ fn invalid_changes_of_mailboxes_are_refused() {
             "invalidProperties",
         ),
         (json!({ "name": "a", "role": "junk" }), "invalidProperties"),
+        (json!({ "name": "inbox" }), "alreadyExists"),
         (json!({ "name": "a", "unknown": 1 }), "invalidProperties"),
     ] {
         let response = call(
@@ -92,7 +93,9 @@ fn invalid_changes_of_mailboxes_are_refused() {
             "Mailbox/set",
             json!({ "create": { "a": properties } }),
         );
-        assert_eq!(response["notCreated"]["a"]["type"], kind, "{properties}");
+        let error = &response["notCreated"]["a"];
+        assert_eq!(error["type"], kind, "{properties}");
+        assert_eq!(error["existingId"] == inbox, kind == "alreadyExists");
     }
     let response = call(
         &service,
