@@ -76,7 +76,9 @@ fn an_uploaded_message_is_parsed_and_imported() {
     let missing = json!({ "blobId": "Unone", "mailboxIds": { archive.as_str(): true } });
     let args = json!({ "emails": { "a": import, "b": missing } });
     let imported = call(&service, "Email/import", args);
-    assert_eq!(imported["notCreated"]["b"]["type"], "blobNotFound");
+    let error = &imported["notCreated"]["b"];
+    assert_eq!(error["type"], "invalidProperties");
+    assert_eq!(error["properties"], json!(["blobId"]));
     let id = imported["created"]["a"]["id"].clone();
     let found = call(&service, "Email/get", json!({ "ids": [id] }))["list"][0].take();
     assert_eq!(found["receivedAt"], "2026-01-02T03:04:05Z");
