@@ -45,7 +45,7 @@ pub(crate) fn import<H: Capabilities>(ctx: &mut Context<'_, H>, args: &Object) -
         }
     }
     let or_null = |object: Object| (!object.is_empty()).then_some(object);
-    let new = changes::state(ctx)?;
+    let new = changes::state_after(ctx)?;
     Ok(json!({
         "accountId": ctx.account,
         "oldState": old,

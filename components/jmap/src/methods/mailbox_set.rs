@@ -63,8 +63,9 @@ pub(super) fn set<H: Capabilities>(ctx: &mut Context<'_, H>, args: &Object) -> M
         };
         results.updated(id, updated);
     }
-    destroy_all(ctx, requested.destroy, with_emails, &mut results)?;
-    let new = changes::state(ctx)?;
+    let destroyed = destroy_all(ctx, requested.destroy, with_emails, &mut results);
+    destroyed.map_err(MethodError::after_changes)?;
+    let new = changes::state_after(ctx)?;
     results.response(&ctx.account, &old, &new)
 }
 

@@ -1,7 +1,7 @@
 //! Emails and threads.
 
 use latchmail_sdk::capability::IndexState;
-use latchmail_sdk::testing::Letter;
+use latchmail_sdk::testing::{Letter, refuse_actions};
 use serde_json::{Value, json};
 
 use super::client::{call, create, error, mailbox, service, state};
@@ -174,6 +174,20 @@ fn emails_are_changed_moved_and_destroyed() {
         error(&service, "Email/changes", args),
         "cannotCalculateChanges"
     );
+}
+
+#[test]
+fn an_email_whose_keywords_cannot_change_is_not_moved() {
+    let service = service();
+    service.host.deliver(Letter::from("bo@example.test"));
+    let (inbox, archive) = (mailbox(&service, "inbox"), mailbox(&service, "archive"));
+    refuse_actions(&service.host, &["flag"]);
+    let patch = json!({ "mailboxIds": { archive: true }, "keywords/$seen": true });
+    let response = call(&service, "Email/set", json!({ "update": { "1": patch } }));
+    assert_eq!(response["notUpdated"]["1"]["type"], "forbidden");
+    let args = json!({ "ids": ["1"], "properties": ["mailboxIds"] });
+    let found = call(&service, "Email/get", args);
+    assert_eq!(found["list"][0]["mailboxIds"], json!({ inbox: true }));
 }
 
 #[test]
