@@ -156,3 +156,42 @@ fn identities_are_the_addresses_of_the_account() {
     let kind = error(&service, "Identity/changes", json!({ "sinceState": "x" }));
     assert_eq!(kind, "cannotCalculateChanges");
 }
+
+#[test]
+fn an_identity_has_a_name_and_signatures() {
+    let service = service();
+    let old = call(&service, "Identity/get", json!({}))["state"].take();
+    let reply_to = json!([{ "name": null, "email": "team@example.test" }]);
+    let patch = json!({ "name": "Ada", "textSignature": "-- \nAda", "replyTo": reply_to });
+    let args = json!({ "ifInState": old, "update": { ACCOUNT: patch } });
+    let response = call(&service, "Identity/set", args.clone());
+    assert_eq!(response["updated"], json!({ ACCOUNT: null }));
+    let found = call(&service, "Identity/get", json!({}));
+    assert_eq!(found["state"], response["newState"]);
+    let identity = &found["list"][0];
+    assert_eq!(
+        (&identity["name"], &identity["textSignature"]),
+        (&json!("Ada"), &json!("-- \nAda"))
+    );
+    assert_eq!(identity["replyTo"], reply_to);
+    let changes = call(&service, "Identity/changes", json!({ "sinceState": old }));
+    assert_eq!(changes["updated"], json!([ACCOUNT]));
+    let since = json!({ "sinceState": found["state"] });
+    let changes = call(&service, "Identity/changes", since);
+    assert_eq!(changes["updated"], json!([]));
+    assert_eq!(error(&service, "Identity/set", args), "stateMismatch");
+    for patch in [
+        json!({ "email": "eve@example.test" }),
+        json!({ "name": "a\nb" }),
+        json!({ "bcc": [{ "email": "x" }] }),
+        json!({ "htmlSignature": "x".repeat(20_000) }),
+    ] {
+        let args = json!({ "update": { ACCOUNT: patch } });
+        let response = call(&service, "Identity/set", args);
+        let error = &response["notUpdated"][ACCOUNT];
+        assert_eq!(error["type"], "invalidProperties", "{patch}");
+    }
+    let args = json!({ "update": { "Ax": { "name": "a" } } });
+    let response = call(&service, "Identity/set", args);
+    assert_eq!(response["notUpdated"]["Ax"]["type"], "notFound");
+}
