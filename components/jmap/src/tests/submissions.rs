@@ -122,7 +122,7 @@ fn an_email_that_cannot_be_sent_is_not_changed() {
         (
             "envelope",
             envelope("eve@example.test", json!([{ "email": "bo@example.test" }])),
-            "forbiddenFrom",
+            "forbiddenMailFrom",
         ),
         ("sendAt", json!("2026-01-01T00:00:00Z"), "invalidProperties"),
     ] {
@@ -138,6 +138,18 @@ fn an_email_that_cannot_be_sent_is_not_changed() {
         let error = &responses[0][1]["notCreated"]["s"];
         assert_eq!(error["type"], kind, "{submission}");
     }
+    assert!(service.host.sent().is_empty());
+}
+
+#[test]
+fn invalid_arguments_send_nothing() {
+    let service = service();
+    let args = json!({
+        "create": { "s": { "identityId": ACCOUNT, "emailId": draft(&service) } },
+        "onSuccessUpdateEmail": { "#s": true },
+    });
+    let kind = error(&service, "EmailSubmission/set", args);
+    assert_eq!(kind, "invalidArguments");
     assert!(service.host.sent().is_empty());
 }
 
