@@ -74,6 +74,9 @@ fn a_submission_that_waits_can_be_cancelled() {
     let created = call(&service, "EmailSubmission/set", args)["created"]["s"].take();
     assert_eq!(created["undoStatus"], "pending");
     let id = created["id"].as_str().unwrap();
+    let state = || call(&service, "EmailSubmission/get", json!({ "ids": [] }))["state"].take();
+    let pending = state();
+    assert_eq!(pending, state());
     let cancel = || {
         let update = json!({ id: { "undoStatus": "canceled" } });
         call(&service, "EmailSubmission/set", json!({ "update": update }))
@@ -81,6 +84,7 @@ fn a_submission_that_waits_can_be_cancelled() {
     assert_eq!(cancel()["updated"], json!({ id: null }));
     let found = call(&service, "EmailSubmission/get", json!({ "ids": [id] }));
     assert_eq!(found["list"][0]["undoStatus"], "canceled");
+    assert_ne!(pending, state());
     let destroy = json!({ "destroy": [id, "S99"] });
     let destroyed = call(&service, "EmailSubmission/set", destroy);
     assert_eq!(destroyed["destroyed"], json!([id]));
