@@ -297,6 +297,12 @@ fn new_emails_change_threads() {
     service.host.deliver(Letter::from("cy@example.test"));
     let changes = call(&service, "Thread/changes", json!({ "sinceState": old }));
     assert_eq!(changes["created"].as_array().unwrap().len(), 1);
+    service
+        .host
+        .deliver(Letter::from("bo@example.test").in_reply_to("<a@b>"));
+    let next = json!({ "sinceState": changes["newState"] });
+    let changes = call(&service, "Thread/changes", next);
+    assert_eq!(changes["updated"].as_array().unwrap().len(), 1);
     call(&service, "Email/set", json!({ "destroy": ["1"] }));
     let kind = error(&service, "Thread/changes", json!({ "sinceState": old }));
     assert_eq!(kind, "cannotCalculateChanges");
