@@ -201,6 +201,7 @@ fn all<H: Capabilities>(ctx: &Context<'_, H>) -> Result<Vec<Submission>, MethodE
 /// `EmailSubmission/get` (RFC 8621, section 7.1).
 pub(super) fn get<H: Capabilities>(ctx: &mut Context<'_, H>, args: &Object) -> MethodResult {
     let args = &Args::new(ctx, args, &["ids", "properties"])?;
+    ctx.require_read()?;
     let properties = args.properties(&PROPERTIES)?;
     check_properties(&properties, &PROPERTIES)?;
     let ids = args.ids()?;
@@ -232,6 +233,7 @@ pub(super) fn get<H: Capabilities>(ctx: &mut Context<'_, H>, args: &Object) -> M
 /// `EmailSubmission/changes` (RFC 8621, section 7.2).
 pub(super) fn changes<H: Capabilities>(ctx: &mut Context<'_, H>, args: &Object) -> MethodResult {
     let args = &Args::new(ctx, args, &["sinceState", "maxChanges"])?;
+    ctx.require_read()?;
     let current = state(ctx)?;
     changes::without_history(ctx, args, &current)
 }
@@ -248,6 +250,7 @@ pub(super) fn query<H: Capabilities>(ctx: &mut Context<'_, H>, args: &Object) ->
         "calculateTotal",
     ];
     let args = &Args::new(ctx, args, &known)?;
+    ctx.require_read()?;
     let state = state(ctx)?;
     let mut found = Vec::new();
     for submission in all(ctx)? {
