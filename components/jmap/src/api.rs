@@ -101,12 +101,13 @@ pub(crate) fn call(host: &impl Capabilities, request: &Request) -> Result<Reply,
         }
     }
     let mut responses: Vec<Response> = Vec::new();
-    let mut size = 0;
+    let (mut size, mut referenced) = (0, 0);
     for (name, mut args, id) in calls.methods {
         let result = match methods::find(&name, &calls.using) {
             None => Err(MethodError::new("unknownMethod")),
             Some(method) => {
-                references::resolve(&mut args, &responses).and_then(|()| method(&mut ctx, &args))
+                let resolved = references::resolve(&mut args, &responses, &mut referenced);
+                resolved.and_then(|()| method(&mut ctx, &args))
             }
         };
         let implied = std::mem::take(&mut ctx.implied);
@@ -157,7 +158,7 @@ fn is_json(media: &str) -> bool {
 }
 
 /// Counts the bytes of a value without keeping its text.
-fn serialized_size(value: &Value) -> usize {
+pub(crate) fn serialized_size(value: &Value) -> usize {
     struct Counter(usize);
     impl std::io::Write for Counter {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {

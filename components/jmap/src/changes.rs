@@ -28,6 +28,11 @@ pub(crate) fn state<H: Capabilities>(ctx: &Context<'_, H>) -> Result<String, Met
     Ok(ctx.host.message_changes(None, 1)?.cursor)
 }
 
+/// Returns the current state, for a method that has made changes.
+pub(crate) fn state_after<H: Capabilities>(ctx: &Context<'_, H>) -> Result<String, MethodError> {
+    state(ctx).map_err(MethodError::after_changes)
+}
+
 /// Returns whether nothing changed between a state and the current one. The texts of such states
 /// can differ, because the log also has the events of the outbox.
 pub(crate) fn is_current<H: Capabilities>(

@@ -50,6 +50,15 @@ impl<'h, H: Capabilities> Context<'h, H> {
         self.caller.holds(scope)
     }
 
+    /// Checks that the caller may read mail, for values of the module that come from mail.
+    pub(crate) fn require_read(&self) -> Result<(), MethodError> {
+        if self.holds(Scope::MailRead) {
+            return Ok(());
+        }
+        let text = "This credential is missing the \"mail:read\" scope";
+        Err(MethodError::with("forbidden", text))
+    }
+
     /// Checks that the caller may change the mailbox.
     pub(crate) fn require_write(&self) -> Result<(), MethodError> {
         if self.holds(Scope::MailWrite) {

@@ -44,6 +44,18 @@ impl MethodError {
         Self::new("cannotCalculateChanges")
     }
 
+    /// Returns the error of a method that has made changes before this error. The client must not
+    /// repeat the changes.
+    pub(crate) fn after_changes(self) -> Self {
+        if self.is_credential_refused {
+            return self;
+        }
+        Self {
+            kind: "serverPartialFail",
+            ..self
+        }
+    }
+
     #[cfg(test)]
     pub(crate) fn kind(&self) -> &'static str {
         self.kind

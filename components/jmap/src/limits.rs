@@ -22,6 +22,13 @@ pub(crate) const MAX_CHANGES: u32 = 500;
 /// The maximum total size of the attachments of a new email, in bytes. A host call passes at most
 /// 16 MiB, and base64 needs 4 bytes for 3.
 pub(crate) const MAX_ATTACHMENTS: usize = 10_000_000;
+/// The maximum size of the texts of a new email, in bytes.
+pub(crate) const MAX_TEXTS: usize = 4_000_000;
+/// The maximum size of the header of a new email, in bytes.
+pub(crate) const MAX_HEADER: usize = 256 * 1024;
+/// The maximum size of the parts of a new email in the message, in bytes. A host call passes the
+/// message.
+pub(crate) const MAX_WRITTEN: usize = 15 * 1024 * 1024;
 /// The maximum size of the name of a mailbox, in bytes.
 pub(crate) const MAX_MAILBOX_NAME: usize = 255;
 /// The maximum depth of mailboxes.
@@ -36,6 +43,10 @@ pub(crate) const MAX_RECIPIENTS: usize = 50;
 pub(crate) const MAX_RESPONSES: usize = 7 * 1024 * 1024;
 /// The maximum size of one body value, in bytes.
 pub(crate) const MAX_BODY_VALUE: usize = 1024 * 1024;
+/// The maximum size of all body values of one email, in bytes. The text of the rest is cut.
+pub(crate) const MAX_BODY_VALUES: usize = 4 * 1024 * 1024;
+/// The maximum number of properties of an email or of a part in one request.
+pub(crate) const MAX_PROPERTIES: usize = 200;
 /// The maximum number of objects, and of values in objects and arrays, in the JSON of a request.
 /// A small value takes much more memory than its text.
 pub(crate) const MAX_JSON_OBJECTS: usize = 20_000;

@@ -2,17 +2,26 @@
 
 use serde_json::Value;
 
+use crate::api::serialized_size;
 use crate::args::Object;
 use crate::error::MethodError;
 
 /// The maximum number of values to which a reference resolves.
 const MAX_VALUES: usize = 10_000;
+/// The maximum size of the values of all references of one request, in bytes. Each reference copies
+/// its value.
+const MAX_BYTES: usize = 1024 * 1024;
 
 /// The result of an earlier call: the name of the response, the response, and the id of the call.
 pub(crate) type Response = (String, Value, String);
 
-/// Replaces the arguments that are references.
-pub(crate) fn resolve(args: &mut Object, responses: &[Response]) -> Result<(), MethodError> {
+/// Replaces the arguments that are references. `bytes` counts the bytes of the values of all
+/// references of the request.
+pub(crate) fn resolve(
+    args: &mut Object,
+    responses: &[Response],
+    bytes: &mut usize,
+) -> Result<(), MethodError> {
     let names: Vec<String> = args
         .keys()
         .filter(|name| name.starts_with('#'))
@@ -26,6 +35,11 @@ pub(crate) fn resolve(args: &mut Object, responses: &[Response]) -> Result<(), M
         }
         let value = args.remove(&reference).unwrap_or_default();
         let found = find(&value, responses).ok_or(MethodError::new("invalidResultReference"))?;
+        *bytes = bytes.saturating_add(serialized_size(&found));
+        if *bytes > MAX_BYTES {
+            let text = "The references of the request exceed the limit";
+            return Err(MethodError::with("requestTooLarge", text));
+        }
         args.insert(name.into(), found);
     }
     Ok(())
@@ -99,7 +113,7 @@ mod tests {
         )];
         let mut args = Object::new();
         args.insert("#ids".into(), reference);
-        resolve(&mut args, &responses)?;
+        resolve(&mut args, &responses, &mut 0)?;
         Ok(args.remove("ids").unwrap())
     }
 
@@ -119,6 +133,21 @@ mod tests {
         ] {
             assert_eq!(resolved(reference(path)), Ok(value), "{path}");
         }
+    }
+
+    #[test]
+    fn the_values_of_all_references_are_limited() {
+        let long = "x".repeat(MAX_BYTES / 3);
+        let echoed = json!({ "a": long });
+        let responses = [("Core/echo".to_owned(), echoed, "c1".to_owned())];
+        let reference = json!({ "resultOf": "c1", "name": "Core/echo", "path": "/a" });
+        let mut bytes = 0;
+        let mut resolve = |count: usize| {
+            let names = (0..count).map(|number| (format!("#{number}"), reference.clone()));
+            resolve(&mut names.collect(), &responses, &mut bytes)
+        };
+        assert_eq!(resolve(2), Ok(()));
+        assert_eq!(resolve(1).unwrap_err().kind(), "requestTooLarge");
     }
 
     #[test]

@@ -118,7 +118,8 @@ pub(super) fn store<H: Capabilities>(
         received_at: target.received_at,
     };
     let uid = ctx.host.import_message(import, None)?.uid;
-    let hits = ctx.host.get_summaries(&[uid])?;
+    // The message is stored, also if it cannot be read now.
+    let hits = ctx.host.get_summaries(&[uid]).unwrap_or_default();
     let summary = hits.first().map(|hit| &hit.summary);
     Ok(json!({
         "id": uid.to_string(),

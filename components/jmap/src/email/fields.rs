@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use crate::args::Object;
 use crate::error::SetError;
+use crate::limits::MAX_HEADER;
 use crate::mime::address::{self, Mailbox};
 use crate::mime::forms::{Form, HeaderProperty};
 use crate::mime::words;
@@ -129,13 +130,14 @@ fn addresses(value: &Value) -> Option<String> {
 ///
 /// # Errors
 /// Returns `invalidProperties` for an invalid value, for a field that two properties set, and for
-/// fields that describe the content.
+/// fields that describe the content. Returns `tooLarge` if the fields are too large together.
 pub(super) fn read_all(
     object: &Object,
     others: &[&str],
 ) -> Result<Vec<(String, String)>, SetError> {
     let mut fields: Vec<(String, String)> = Vec::new();
     let mut names: Vec<String> = Vec::new();
+    let mut size = 0;
     for (property, value) in object {
         if others.contains(&property.as_str()) {
             continue;
@@ -153,6 +155,11 @@ pub(super) fn read_all(
         }
         if names.contains(&lower) {
             return Err(SetError::invalid(&[property], "The field is set twice"));
+        }
+        let sizes = values.iter().map(|value| name.len() + value.len());
+        size += sizes.sum::<usize>();
+        if size > MAX_HEADER {
+            return Err(SetError::with("tooLarge", "The header is too large"));
         }
         names.push(lower);
         fields.extend(values.into_iter().map(|value| (name.clone(), value)));

@@ -45,7 +45,7 @@ pub(crate) fn import<H: Capabilities>(ctx: &mut Context<'_, H>, args: &Object) -
         }
     }
     let or_null = |object: Object| (!object.is_empty()).then_some(object);
-    let new = changes::state(ctx)?;
+    let new = changes::state_after(ctx)?;
     Ok(json!({
         "accountId": ctx.account,
         "oldState": old,
@@ -66,7 +66,7 @@ fn import_one<H: Capabilities>(
     let id = email.get("blobId").and_then(Value::as_str);
     let id = id.ok_or_else(|| SetError::invalid(&["blobId"], "blobId must be an id"))?;
     let target = Target::read(ctx, email)?;
-    let missing = || SetError::new("blobNotFound").and("notFound", json!([id]));
+    let missing = || SetError::invalid(&["blobId"], "The blob does not exist");
     let parsed = BlobId::parse(id).ok_or_else(missing)?;
     let message = blob::open(ctx.host, &parsed).map_err(|error| match error {
         Error::NotFound => missing(),

@@ -10,9 +10,9 @@ use crate::args::Object;
 use crate::blob::{self, is_media_type};
 use crate::error::SetError;
 use crate::ids::BlobId;
-use crate::limits::MAX_ATTACHMENTS;
+use crate::limits::{MAX_ATTACHMENTS, MAX_TEXTS, MAX_WRITTEN};
 use crate::mime::words;
-use crate::mime::write::{Content, NewPart};
+use crate::mime::write::{Content, NewPart, written_size};
 
 /// The properties of a part that set no header field by their names.
 const OTHERS: [&str; 11] = [
@@ -35,12 +35,17 @@ const MAX_PARTS: usize = 500;
 /// The texts of the parts, by id.
 pub(super) type Values<'a> = BTreeMap<&'a str, &'a str>;
 
-/// Builds parts, and limits their number and the bytes of their blobs.
+/// Builds parts, and limits their number and their sizes.
 pub(super) struct Builder<'a, H> {
     host: &'a H,
     values: Values<'a>,
     parts: usize,
+    /// The number of bytes of the blobs.
     bytes: usize,
+    /// The number of bytes of the texts.
+    texts: usize,
+    /// An estimate of the number of bytes of the parts in the message.
+    written: usize,
     /// The ids of blobs that do not exist.
     not_found: Vec<String>,
 }
@@ -52,6 +57,8 @@ impl<'a, H: Capabilities> Builder<'a, H> {
             values,
             parts: 0,
             bytes: 0,
+            texts: 0,
+            written: 0,
             not_found: Vec::new(),
         }
     }
@@ -107,11 +114,12 @@ impl<'a, H: Capabilities> Builder<'a, H> {
             (None, Some(id), None) if media.starts_with("text/") => {
                 let value = self.values.get(id);
                 let missing = || SetError::invalid(&["bodyValues"], format!("{id} is missing"));
-                Content::Text((*value.ok_or_else(missing)?).to_owned())
+                let text = *value.ok_or_else(missing)?;
+                self.texts += text.len();
+                self.add(written_size(text))?;
+                Content::Text(text.to_owned())
             }
-            (None, None, Some(id)) if !media.starts_with("multipart/") => {
-                self.blob(property, id, &media)?
-            }
+            (None, None, Some(id)) if !media.starts_with("multipart/") => self.blob(id, &media)?,
             _ => {
                 let text = "A part must have subParts, or a partId, or a blobId, as its type needs";
                 return Err(source.invalid(text));
@@ -128,13 +136,26 @@ impl<'a, H: Capabilities> Builder<'a, H> {
         }
         let mut described = vec![("Content-Type".to_owned(), content_type)];
         source.describe(&mut described)?;
-        Ok(NewPart {
-            fields: header(property, object, described)?,
-            content,
-        })
+        let fields = header(property, object, described)?;
+        self.add(
+            fields
+                .iter()
+                .map(|(name, value)| name.len() + value.len() + 4)
+                .sum(),
+        )?;
+        Ok(NewPart { fields, content })
     }
 
-    fn blob(&mut self, property: &str, id: &str, media: &str) -> Result<Content, SetError> {
+    /// Adds the size of a content or of a header to that of the message.
+    fn add(&mut self, bytes: usize) -> Result<(), SetError> {
+        self.written += bytes;
+        if self.texts <= MAX_TEXTS && self.written <= MAX_WRITTEN {
+            return Ok(());
+        }
+        Err(SetError::with("tooLarge", "The email is too large"))
+    }
+
+    fn blob(&mut self, id: &str, media: &str) -> Result<Content, SetError> {
         let opened = match BlobId::parse(id) {
             Some(id) => blob::open(self.host, &id),
             None => Err(latchmail_sdk::capability::Error::NotFound),
@@ -150,9 +171,10 @@ impl<'a, H: Capabilities> Builder<'a, H> {
         let bytes = blob::whole(&opened, MAX_ATTACHMENTS - self.bytes)?;
         let bytes = bytes.ok_or_else(|| {
             let text = "The attachments exceed maxSizeAttachmentsPerEmail";
-            SetError::with("tooLarge", text).and("properties", property.into())
+            SetError::with("tooLarge", text)
         })?;
         self.bytes += bytes.len();
+        self.add(bytes.len() / 57 * 78 + 78)?;
         Ok(if media == "message/rfc822" {
             Content::Message(bytes)
         } else {

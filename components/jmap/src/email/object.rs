@@ -8,7 +8,7 @@ use crate::args::{Args, Object, check_properties, select};
 use crate::blob;
 use crate::error::MethodError;
 use crate::ids::BlobId;
-use crate::limits::MAX_BODY_VALUE;
+use crate::limits::{MAX_BODY_VALUE, MAX_BODY_VALUES, MAX_PROPERTIES};
 use crate::mime::forms::{HeaderProperty, raw};
 use crate::mime::structure::{Message, Parser};
 
@@ -52,10 +52,14 @@ impl<'a> Options<'a> {
     /// Reads the arguments.
     ///
     /// # Errors
-    /// Returns `invalidArguments` for an unknown property.
+    /// Returns `invalidArguments` for an unknown property, and `requestTooLarge` for too many
+    /// properties.
     pub(crate) fn read(args: &Args<'a>, properties: &'a [&'a str]) -> Result<Self, MethodError> {
         let part_properties = args.texts("bodyProperties")?;
         let part_properties = part_properties.unwrap_or_else(|| DEFAULT_PART.to_vec());
+        if properties.len().max(part_properties.len()) > MAX_PROPERTIES {
+            return Err(MethodError::with("requestTooLarge", "Too many properties"));
+        }
         let (headers, others) = headers(properties);
         let mut known: Vec<&str> = super::DEFAULT.to_vec();
         known.extend(["bodyStructure", "headers"]);
@@ -164,11 +168,14 @@ impl<'a> Options<'a> {
         wanted.sort_unstable();
         wanted.dedup();
         let mut values = Object::new();
+        let mut left = MAX_BODY_VALUES;
         for index in wanted {
             if message.parts[index].media.starts_with("text/")
                 && let Some(id) = body::part_id(message, index)
             {
-                let value = body::value(&message.parts[index], blob, self.max_value)?;
+                let max = self.max_value.min(left);
+                let value = body::value(&message.parts[index], blob, max)?;
+                left -= value["value"].as_str().map_or(0, str::len).min(left);
                 values.insert(id, value);
             }
         }

@@ -41,9 +41,9 @@ pub(crate) fn set<H: Capabilities>(ctx: &mut Context<'_, H>, args: &Object) -> M
             !is_destroyed
         })
         .collect();
-    update_all(ctx, &patches, &mut results)?;
+    update_all(ctx, &patches, &mut results);
     destroy_all(ctx, &requested.destroy, &mut results);
-    let new = changes::state(ctx)?;
+    let new = changes::state_after(ctx)?;
     results.response(&ctx.account, &old, &new)
 }
 
@@ -52,12 +52,21 @@ fn update_all<H: Capabilities>(
     ctx: &mut Context<'_, H>,
     patches: &[(String, &Object)],
     results: &mut Results,
-) -> Result<(), MethodError> {
+) {
     if patches.is_empty() {
-        return Ok(());
+        return;
     }
     let uids = distinct(patches.iter().filter_map(|(id, _)| ids::number(id)));
-    let facts = facts(ctx, &uids)?;
+    let facts = match facts(ctx, &uids) {
+        Ok(facts) => facts,
+        // The request may have created emails already.
+        Err(error) => {
+            for (id, _) in patches {
+                results.updated(id, Err(error.clone().into()));
+            }
+            return;
+        }
+    };
     let mut updates = Vec::new();
     for (id, patch) in patches {
         let found = ids::number(id).and_then(|uid| facts.get(&uid));
@@ -73,7 +82,6 @@ fn update_all<H: Capabilities>(
     for (uid, result) in update::apply(ctx, updates) {
         results.updated(&uid.to_string(), result.map(|()| None));
     }
-    Ok(())
 }
 
 fn destroy_all<H: Capabilities>(ctx: &Context<'_, H>, ids: &[String], results: &mut Results) {
@@ -109,9 +117,9 @@ pub(crate) fn apply_implied<H: Capabilities>(
     let old = changes::state(ctx)?;
     let mut results = Results::default();
     let response = ctx.require_write().and_then(|()| {
-        update_all(ctx, updates, &mut results)?;
+        update_all(ctx, updates, &mut results);
         destroy_all(ctx, destroy, &mut results);
-        let new = changes::state(ctx)?;
+        let new = changes::state_after(ctx)?;
         results.response(&ctx.account, &old, &new)
     });
     match response {

@@ -95,7 +95,17 @@ impl Update {
         ctx: &Context<'_, H>,
         uids: &[u64],
     ) -> Result<Vec<u64>, SetError> {
+        let has_flags = self.replace.is_some() || !(self.add.is_empty() && self.remove.is_empty());
         let mut found = uids.to_vec();
+        if let Some(folder) = &self.folder {
+            // A move fails more often than a change of flags, so the move is first. A policy can
+            // allow the move and not the flags.
+            if has_flags && !ctx.host.allows("flag") {
+                let text = "The credential does not allow to change keywords";
+                return Err(SetError::with("forbidden", text));
+            }
+            found = ctx.host.move_messages(uids, folder, None)?;
+        }
         let set = |flags: &[String], action| ctx.host.set_flags(uids, flags, action, None);
         if let Some(flags) = &self.replace {
             found = set(flags, FlagAction::Replace)?;
@@ -105,9 +115,6 @@ impl Update {
         }
         if !self.remove.is_empty() {
             found = set(&self.remove, FlagAction::Remove)?;
-        }
-        if let Some(folder) = &self.folder {
-            found = ctx.host.move_messages(uids, folder, None)?;
         }
         Ok(found)
     }

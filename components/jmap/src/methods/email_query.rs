@@ -347,8 +347,8 @@ pub(super) fn query_changes<H: Capabilities>(
         if !changes::is_current(ctx, &state, &changes::state(ctx)?)? {
             continue;
         }
-        let removed = emails.iter().filter(|(_, kind)| **kind != Kind::Created);
-        let removed: Vec<String> = removed.map(|(uid, _)| uid.to_string()).collect();
+        // The result of the query can be newer than its state, so it can have new emails already.
+        let removed: Vec<String> = emails.keys().map(ToString::to_string).collect();
         let added: Vec<Value> = page
             .located
             .iter()

@@ -1,6 +1,7 @@
 //! `Mailbox/query` (RFC 8621, section 2.3).
 
 use std::cmp::Ordering;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use latchmail_sdk::capability::Folder;
 use serde_json::{Value, json};
@@ -13,8 +14,9 @@ use crate::context::Context;
 use crate::error::{MethodError, MethodResult};
 use crate::limits::MAX_QUERY;
 
-/// The maximum depth of a filter.
+/// The maximum depth of a filter, and the maximum number of its conditions and operators.
 const MAX_DEPTH: usize = 20;
+const MAX_CONDITIONS: usize = 200;
 
 /// `Mailbox/query`.
 pub(super) fn query<H: Capabilities>(ctx: &mut Context<'_, H>, args: &Object) -> MethodResult {
@@ -47,7 +49,11 @@ fn is_tree(args: &Args<'_>) -> Result<bool, MethodError> {
 fn ids<'a>(args: &Args<'_>, folders: &'a [Folder]) -> Result<Vec<&'a str>, MethodError> {
     let tree = Tree::new(folders);
     let filter = args.object("filter")?;
-    let mut found = Vec::new();
+    if filter.is_some_and(|filter| size(filter) > MAX_CONDITIONS) {
+        let text = "The filter is too large";
+        return Err(MethodError::with("unsupportedFilter", text));
+    }
+    let mut found = HashSet::new();
     for folder in folders {
         let mut is_selected = match filter {
             None => true,
@@ -61,14 +67,26 @@ fn ids<'a>(args: &Args<'_>, folders: &'a [Folder]) -> Result<Vec<&'a str>, Metho
             }
         }
         if is_selected {
-            found.push(folder);
+            found.insert(folder.id.as_str());
         }
     }
-    sort(&tree, args, &mut found)?;
+    let mut sorted: Vec<&Folder> = folders.iter().collect();
+    sort(&tree, args, &mut sorted)?;
     if args.flag("sortAsTree")? {
-        found = as_tree(&tree, &found);
+        sorted = as_tree(&tree, &sorted);
     }
-    Ok(found.iter().map(|folder| folder.id.as_str()).collect())
+    let ids = sorted.iter().map(|folder| folder.id.as_str());
+    Ok(ids.filter(|id| found.contains(id)).collect())
+}
+
+/// Returns the number of conditions and operators of a filter.
+fn size(filter: &Object) -> usize {
+    let conditions = filter.get("conditions").and_then(Value::as_array);
+    let conditions = conditions
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_object);
+    filter.len() + conditions.map(size).sum::<usize>()
 }
 
 /// `Mailbox/queryChanges`. A mailbox that changed is removed and added again.
@@ -98,7 +116,9 @@ pub(super) fn query_changes<H: Capabilities>(
     };
     let folders = ctx.folders()?;
     let ids = ids(args, &folders)?;
-    let removed: Vec<&String> = changed.destroyed.union(&changed.updated).collect();
+    // The result of the query can be newer than its state, so it can have new mailboxes already.
+    let all = [&changed.created, &changed.updated, &changed.destroyed];
+    let removed: BTreeSet<&String> = all.into_iter().flatten().collect();
     let is_changed = |id: &str| changed.created.contains(id) || changed.updated.contains(id);
     let added: Vec<Value> = ids
         .iter()
@@ -256,27 +276,18 @@ fn compare(a: Option<&Value>, b: Option<&Value>) -> Ordering {
     numbers.0.cmp(&numbers.1).then(texts.0.cmp(&texts.1))
 }
 
-/// Puts each folder after its parent. A folder whose parent is not in the list is a root.
-fn as_tree<'a>(tree: &Tree<'a>, found: &[&'a Folder]) -> Vec<&'a Folder> {
-    let is_in = |folder: &Folder| found.iter().any(|one| one.id == folder.id);
-    let nearest = |folder: &Folder| {
-        let mut parent = tree.parent(folder);
-        while let Some(one) = parent.filter(|one| !is_in(one)) {
-            parent = tree.parent(one);
-        }
-        parent.map(|parent| parent.id.as_str())
-    };
-    let mut sorted = Vec::with_capacity(found.len());
-    let mut stack: Vec<&'a Folder> = found
-        .iter()
-        .rev()
-        .copied()
-        .filter(|folder| nearest(folder).is_none())
-        .collect();
+/// Puts each folder after its parent. `folders` are all folders.
+fn as_tree<'a>(tree: &Tree<'a>, folders: &[&'a Folder]) -> Vec<&'a Folder> {
+    let mut children: HashMap<Option<&str>, Vec<&'a Folder>> = HashMap::new();
+    for folder in folders.iter().rev().copied() {
+        let parent = tree.parent(folder).map(|parent| parent.id.as_str());
+        children.entry(parent).or_default().push(folder);
+    }
+    let mut sorted = Vec::with_capacity(folders.len());
+    let mut stack = children.remove(&None).unwrap_or_default();
     while let Some(folder) = stack.pop() {
         sorted.push(folder);
-        let children = found.iter().rev().copied();
-        stack.extend(children.filter(|one| nearest(one) == Some(folder.id.as_str())));
+        stack.extend(children.remove(&Some(&*folder.id)).unwrap_or_default());
     }
     sorted
 }

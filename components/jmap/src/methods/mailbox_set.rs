@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use latchmail_sdk::capability::{Error, Folder, MessageDisposal};
+use latchmail_sdk::codes;
 use serde_json::{Value, json};
 
 use super::mailbox::{PROPERTIES, Tree, object, role, sort_order};
@@ -62,8 +63,9 @@ pub(super) fn set<H: Capabilities>(ctx: &mut Context<'_, H>, args: &Object) -> M
         };
         results.updated(id, updated);
     }
-    destroy_all(ctx, requested.destroy, with_emails, &mut results)?;
-    let new = changes::state(ctx)?;
+    let destroyed = destroy_all(ctx, requested.destroy, with_emails, &mut results);
+    destroyed.map_err(MethodError::after_changes)?;
+    let new = changes::state_after(ctx)?;
     results.response(&ctx.account, &old, &new)
 }
 
@@ -116,6 +118,16 @@ fn path_error(error: Error) -> SetError {
     }
 }
 
+/// Returns the error for a new mailbox whose path another mailbox has (RFC 8620, section 5.4).
+fn already_exists<H: Capabilities>(ctx: &mut Context<'_, H>, path: &str, text: String) -> SetError {
+    let is_inbox = path.eq_ignore_ascii_case("INBOX");
+    let is_same = |one: &&Folder| one.path == path || (is_inbox && one.path == "INBOX");
+    ctx.forget_folders();
+    let folders = ctx.folders().unwrap_or_default();
+    let existing = folders.iter().find(is_same).map(|one| one.id.as_str());
+    SetError::with("alreadyExists", text).and("existingId", existing.into())
+}
+
 /// Checks the value of a property that never changes.
 fn check_constant(name: &str, value: &Value, folder: Option<&Folder>) -> Result<(), SetError> {
     let is_unchanged = match (name, folder) {
@@ -150,7 +162,13 @@ fn create<H: Capabilities>(
     }
     let name = name.ok_or_else(|| SetError::invalid(&["name"], "The name is missing"))?;
     let path = path(ctx, name, parent)?;
-    let created = ctx.host.create_folder(&path).map_err(path_error)?;
+    let created = ctx.host.create_folder(&path);
+    let created = created.map_err(|error| match error {
+        Error::Conflict(problem) if problem.code == codes::FOLDER_EXISTS.as_str() => {
+            already_exists(ctx, &path, problem.text)
+        }
+        error => path_error(error),
+    })?;
     ctx.forget_folders();
     let folders = ctx.folders()?;
     let tree = Tree::new(&folders);
@@ -216,7 +234,7 @@ fn update<H: Capabilities>(
     ctx.forget_folders();
     match renamed {
         Ok(_) => Ok(None),
-        Err(Error::Conflict(problem)) if folder.role.is_some() => {
+        Err(Error::Conflict(problem)) if problem.code == codes::FOLDER_HAS_ROLE.as_str() => {
             Err(SetError::with("forbidden", problem.text))
         }
         Err(error) => Err(path_error(error)),
@@ -269,8 +287,11 @@ fn destroy<H: Capabilities>(
     let deleted = ctx.host.delete_folder(&folder.path, disposal);
     ctx.forget_folders();
     deleted.map_err(|error| match error {
-        Error::Conflict(problem) if problem.code == "folder_has_subfolders" => {
+        Error::Conflict(problem) if problem.code == codes::FOLDER_HAS_SUBFOLDERS.as_str() => {
             SetError::new("mailboxHasChild")
+        }
+        Error::Conflict(problem) if problem.code == codes::FOLDER_HAS_ROLE.as_str() => {
+            SetError::with("forbidden", problem.text)
         }
         Error::Conflict(_) => SetError::new("mailboxHasEmail"),
         error => error.into(),

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::email_query::words;
 use crate::Capabilities;
 use crate::args::{Args, Object};
+use crate::blob;
 use crate::context::Context;
 use crate::error::{MethodError, MethodResult};
 use crate::ids;
@@ -14,6 +15,8 @@ use crate::limits::MAX_GET;
 const MAX_EMAILS: usize = 100;
 /// The maximum length of a preview, in bytes (RFC 8621, section 5).
 const MAX_PREVIEW: usize = 255;
+/// The number of bytes of a text in which words are marked.
+const MAX_TEXT: usize = 256 * 1024;
 /// The number of characters before the first match.
 const BEFORE: usize = 60;
 
@@ -33,17 +36,21 @@ pub(super) fn get<H: Capabilities>(ctx: &mut Context<'_, H>, args: &Object) -> M
     let (mut list, mut not_found) = (Vec::new(), Vec::new());
     for id in requested {
         let uid = ids::number(ctx.resolve(id));
-        let found = uid.map(|uid| ctx.host.get_message(uid));
-        let detail = match found {
+        let found = uid.map(|uid| ctx.host.get_message_with_blobs(uid));
+        let message = match found {
             None | Some(Err(latchmail_sdk::capability::Error::NotFound)) => {
                 not_found.push(id);
                 continue;
             }
             Some(Err(error)) => return Err(error.into()),
-            Some(Ok(detail)) => detail,
+            Some(Ok(message)) => message,
         };
-        let subject = mark(&detail.summary.subject, &subject_words, usize::MAX);
-        let text = detail.text.as_deref().unwrap_or(&detail.summary.preview);
+        let summary = &message.detail.summary;
+        let subject = mark(&summary.subject, &subject_words, usize::MAX);
+        let text = match &message.text {
+            Some(text) => String::from_utf8_lossy(&blob::beginning(text, MAX_TEXT)?).into_owned(),
+            None => summary.preview.clone(),
+        };
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         let preview = mark(&text, &body_words, MAX_PREVIEW);
         list.push(json!({ "emailId": id, "subject": subject, "preview": preview }));

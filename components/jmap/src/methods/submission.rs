@@ -32,10 +32,13 @@ const COUNTER: &str = "submissions";
 const PREFIX: &str = "submission/";
 
 /// The number of the last submission, and the number of changes of all submissions.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Counter {
     last: u64,
     changes: u64,
+    /// The numbers of submissions whose `undoStatus` was `pending`.
+    #[serde(default)]
+    pending: Vec<u64>,
 }
 
 /// A submission.
@@ -105,22 +108,39 @@ fn key(number: u64) -> String {
     format!("{PREFIX}{number:020}")
 }
 
-/// Returns the state of all submissions.
+/// Returns the state of all submissions. It changes when a submission is no longer pending.
 pub(super) fn state<H: Capabilities>(ctx: &Context<'_, H>) -> Result<String, MethodError> {
     let counter: Option<Counter> = stored::read(ctx.host, COUNTER)?;
-    Ok(format!("s{}", counter.unwrap_or_default().changes))
+    let mut counter = counter.unwrap_or_default();
+    let mut ended = Vec::new();
+    for number in &counter.pending {
+        let found: Option<Submission> = stored::read(ctx.host, &key(*number))?;
+        let status = found.map(|found| found.undo_status(ctx));
+        // A credential that cannot read does not see the status.
+        if !matches!(status, Some(Ok("pending") | Err(_))) {
+            ended.push(*number);
+        }
+    }
+    if !ended.is_empty() {
+        counter = count(ctx, |counter| {
+            counter.pending.retain(|one| !ended.contains(one))
+        })?;
+    }
+    Ok(format!("s{}", counter.changes))
 }
 
-/// Counts a change, and returns the number of a new submission.
-fn count<H: Capabilities>(ctx: &Context<'_, H>, is_new: bool) -> Result<u64, Error> {
+/// Counts a change, which `change` makes.
+fn count<H: Capabilities>(
+    ctx: &Context<'_, H>,
+    change: impl Fn(&mut Counter),
+) -> Result<Counter, Error> {
     let counter = stored::change(ctx.host, COUNTER, |counter: Option<Counter>| {
-        let counter = counter.unwrap_or_default();
-        Some(Counter {
-            last: counter.last + u64::from(is_new),
-            changes: counter.changes + 1,
-        })
+        let mut counter = counter.unwrap_or_default();
+        counter.changes += 1;
+        change(&mut counter);
+        Some(counter)
     })?;
-    Ok(counter.unwrap_or_default().last)
+    Ok(counter.unwrap_or_default())
 }
 
 /// Stores a new submission, and forgets an old one.
@@ -128,8 +148,14 @@ pub(super) fn add<H: Capabilities>(
     ctx: &Context<'_, H>,
     mut submission: Submission,
 ) -> Result<Submission, Error> {
-    submission.number = count(ctx, true)?;
+    submission.number = count(ctx, |counter| counter.last += 1)?.last;
     stored::write(ctx.host, &key(submission.number), &submission)?;
+    // The state with which a client reads the submission is newer than any state before.
+    count(ctx, |counter| {
+        if submission.entry.is_some() {
+            counter.pending.push(submission.number);
+        }
+    })?;
     if let Some(old) = submission.number.checked_sub(MAX_KEPT) {
         ctx.host.delete_value(&key(old))?;
     }
@@ -138,7 +164,7 @@ pub(super) fn add<H: Capabilities>(
 
 /// Counts a change of a submission.
 pub(super) fn changed<H: Capabilities>(ctx: &Context<'_, H>) -> Result<(), Error> {
-    count(ctx, false).map(drop)
+    count(ctx, |_| {}).map(drop)
 }
 
 /// Forgets a submission. The message still leaves.
@@ -175,6 +201,7 @@ fn all<H: Capabilities>(ctx: &Context<'_, H>) -> Result<Vec<Submission>, MethodE
 /// `EmailSubmission/get` (RFC 8621, section 7.1).
 pub(super) fn get<H: Capabilities>(ctx: &mut Context<'_, H>, args: &Object) -> MethodResult {
     let args = &Args::new(ctx, args, &["ids", "properties"])?;
+    ctx.require_read()?;
     let properties = args.properties(&PROPERTIES)?;
     check_properties(&properties, &PROPERTIES)?;
     let ids = args.ids()?;
@@ -206,6 +233,7 @@ pub(super) fn get<H: Capabilities>(ctx: &mut Context<'_, H>, args: &Object) -> M
 /// `EmailSubmission/changes` (RFC 8621, section 7.2).
 pub(super) fn changes<H: Capabilities>(ctx: &mut Context<'_, H>, args: &Object) -> MethodResult {
     let args = &Args::new(ctx, args, &["sinceState", "maxChanges"])?;
+    ctx.require_read()?;
     let current = state(ctx)?;
     changes::without_history(ctx, args, &current)
 }
@@ -222,6 +250,7 @@ pub(super) fn query<H: Capabilities>(ctx: &mut Context<'_, H>, args: &Object) ->
         "calculateTotal",
     ];
     let args = &Args::new(ctx, args, &known)?;
+    ctx.require_read()?;
     let state = state(ctx)?;
     let mut found = Vec::new();
     for submission in all(ctx)? {

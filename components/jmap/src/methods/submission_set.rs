@@ -42,7 +42,12 @@ pub(super) fn set<H: Capabilities>(ctx: &mut Context<'_, H>, args: &Object) -> M
         let text = "This credential is missing the \"mail:send\" scope";
         return Err(MethodError::with("forbidden", text));
     }
-    let on_update = args.object("onSuccessUpdateEmail")?;
+    // The arguments are checked before a message is sent.
+    let mut on_update: Vec<(&str, &Object)> = Vec::new();
+    for (id, patch) in args.object("onSuccessUpdateEmail")?.into_iter().flatten() {
+        let wrong = || MethodError::invalid("onSuccessUpdateEmail must contain objects");
+        on_update.push((id.as_str(), patch.as_object().ok_or_else(wrong)?));
+    }
     let on_destroy = args.texts("onSuccessDestroyEmail")?.unwrap_or_default();
     let old = submission::state(ctx)?;
     if args.text("ifInState")?.is_some_and(|state| state != old) {
@@ -68,23 +73,16 @@ pub(super) fn set<H: Capabilities>(ctx: &mut Context<'_, H>, args: &Object) -> M
         results.updated(id, updated.map(|_| None));
     }
     for id in &requested.destroy {
-        let destroyed = match submission::find(ctx, id)? {
-            Some(found) => submission::remove(ctx, &found)
-                .map_err(SetError::from)
-                .map(|()| {
-                    emails.insert(id.clone(), found.email);
-                }),
-            None => Err(SetError::not_found()),
-        };
+        let destroyed = destroy(ctx, id).map(|email| {
+            emails.insert(id.clone(), email);
+        });
         results.destroyed(id, destroyed);
     }
-    let new = submission::state(ctx)?;
+    let new = submission::state(ctx).map_err(MethodError::after_changes)?;
     let response = results.response(&ctx.account, &old, &new)?;
     let email_of = |ctx: &Context<'_, H>, id: &str| emails.get(ctx.resolve(id)).cloned();
     let mut updates = Vec::new();
-    for (id, patch) in on_update.into_iter().flatten() {
-        let wrong = || MethodError::invalid("onSuccessUpdateEmail must contain objects");
-        let patch = patch.as_object().ok_or_else(wrong)?;
+    for (id, patch) in on_update {
         updates.extend(email_of(ctx, id).map(|email| (email, patch)));
     }
     let destroy = on_destroy.into_iter().filter_map(|id| email_of(ctx, id));
@@ -137,7 +135,11 @@ fn create<H: Capabilities>(
         recipients: envelope.recipients.clone(),
         send_at: envelope.send_at,
     };
-    let sent = ctx.host.submit_message(&request).map_err(send_error)?;
+    let is_own = addresses
+        .iter()
+        .any(|address| address.eq_ignore_ascii_case(&envelope.from));
+    let sent = ctx.host.submit_message(&request);
+    let sent = sent.map_err(|error| send_error(error, is_own))?;
     let address = |email: &String| json!({ "email": email, "parameters": null });
     let described = given.cloned().unwrap_or_else(|| {
         let recipients: Value = envelope.recipients.iter().map(address).collect();
@@ -201,6 +203,8 @@ fn read_envelope(envelope: &Value) -> Result<Envelope, SetError> {
             "HOLDUNTIL" => time::rfc3339(text),
             _ => return Err(invalid("The server does not support the parameter")),
         };
+        let latest = now().saturating_add_unsigned(MAX_DELAY * 1_000);
+        let time = time.filter(|time| *time <= latest && send_at.is_none());
         let time = time.ok_or_else(|| invalid("The value of a parameter is invalid"))?;
         send_at = Some(time);
     }
@@ -243,8 +247,9 @@ fn check_recipients(recipients: &[String]) -> Result<(), SetError> {
     Err(SetError::new("invalidRecipients").and("invalidRecipients", json!(invalid)))
 }
 
-/// Converts an error of sending to one of the standard (RFC 8621, section 7.5).
-fn send_error(error: DraftError) -> SetError {
+/// Converts an error of sending to one of the standard (RFC 8621, section 7.5). `is_own` states
+/// whether the sender of the envelope is an address of the account.
+fn send_error(error: DraftError, is_own: bool) -> SetError {
     match error {
         DraftError::Failed(Error::Denied(problem))
             if problem.code == codes::POLICY_DENIED.as_str()
@@ -252,8 +257,16 @@ fn send_error(error: DraftError) -> SetError {
         {
             SetError::with("forbiddenToSend", problem.text)
         }
-        DraftError::Failed(Error::Denied(problem)) if problem.code != "missing_scope" => {
-            SetError::with("forbiddenFrom", problem.text)
+        DraftError::Failed(Error::Denied(problem))
+            if problem.code == codes::SENDER_NOT_ALLOWED.as_str()
+                || problem.code == codes::SENDER_DOMAIN_NOT_ALLOWED.as_str() =>
+        {
+            let kind = if is_own {
+                "forbiddenFrom"
+            } else {
+                "forbiddenMailFrom"
+            };
+            SetError::with(kind, problem.text)
         }
         DraftError::Failed(Error::Rejected(problem)) => {
             SetError::with("forbiddenToSend", problem.text)
@@ -266,6 +279,13 @@ fn send_error(error: DraftError) -> SetError {
         }
         error => error.into(),
     }
+}
+
+/// Forgets a submission. Returns the id of its email.
+fn destroy<H: Capabilities>(ctx: &Context<'_, H>, id: &str) -> Result<String, SetError> {
+    let found = submission::find(ctx, id)?.ok_or_else(SetError::not_found)?;
+    submission::remove(ctx, &found)?;
+    Ok(found.email)
 }
 
 /// Cancels a submission that is pending. Returns the id of its email.
@@ -327,6 +347,8 @@ mod tests {
         for wrong in [
             json!({ "SIZE": "1" }),
             json!({ "HOLDFOR": "-1" }),
+            json!({ "HOLDUNTIL": "2999-01-01T00:00:00Z" }),
+            json!({ "HOLDUNTIL": "2026-11-20T08:00:00Z", "HOLDFOR": "60" }),
             json!({ "HOLDFOR": 1 }),
         ] {
             assert!(envelope(wrong).is_err());

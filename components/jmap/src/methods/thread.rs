@@ -70,8 +70,11 @@ pub(super) fn changes<H: Capabilities>(ctx: &mut Context<'_, H>, args: &Object) 
     }
     let ids: Vec<String> = threads.keys().cloned().collect();
     let mut changed = Changed::default();
+    // The number of an email that was created after the state is higher than those before. The
+    // next page of the changes can have other emails of a new thread.
+    let first = created.first();
     for thread in ctx.host.get_threads(&ids)? {
-        let is_new = thread.uids.iter().all(|uid| created.contains(uid));
+        let is_new = thread.uids.iter().all(|uid| Some(uid) >= first);
         let ids = if is_new {
             &mut changed.created
         } else {

@@ -76,7 +76,9 @@ fn an_uploaded_message_is_parsed_and_imported() {
     let missing = json!({ "blobId": "Unone", "mailboxIds": { archive.as_str(): true } });
     let args = json!({ "emails": { "a": import, "b": missing } });
     let imported = call(&service, "Email/import", args);
-    assert_eq!(imported["notCreated"]["b"]["type"], "blobNotFound");
+    let error = &imported["notCreated"]["b"];
+    assert_eq!(error["type"], "invalidProperties");
+    assert_eq!(error["properties"], json!(["blobId"]));
     let id = imported["created"]["a"]["id"].clone();
     let found = call(&service, "Email/get", json!({ "ids": [id] }))["list"][0].take();
     assert_eq!(found["receivedAt"], "2026-01-02T03:04:05Z");
@@ -105,6 +107,24 @@ fn an_attachment_is_downloaded_as_it_was_uploaded() {
     let blob = found["blobId"].as_str().unwrap();
     let response = service.get(&format!("/jmap/download/{ACCOUNT}/{blob}/a.png"));
     assert_eq!(response.body, b"\0\x01png");
+}
+
+#[test]
+fn all_texts_of_an_email_together_are_cut() {
+    let service = service();
+    let text = "x".repeat(1_200_000);
+    let blob = upload(&service, "text/plain", &text)["blobId"].take();
+    let email = json!({
+        "mailboxIds": { mailbox(&service, "drafts"): true },
+        "attachments": vec![json!({ "blobId": blob, "type": "text/plain" }); 5],
+    });
+    let id = create(&service, email)["created"]["e"]["id"].take();
+    let args = json!({ "ids": [id], "properties": ["bodyValues"], "fetchAllBodyValues": true });
+    let found = call(&service, "Email/get", args)["list"][0]["bodyValues"].take();
+    let values = found.as_object().unwrap().values();
+    let sizes = values.map(|value| value["value"].as_str().unwrap().len());
+    assert_eq!(sizes.sum::<usize>(), 4 * 1024 * 1024);
+    assert_eq!(found["5"]["isTruncated"], true);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Emails and threads.
 
 use latchmail_sdk::capability::IndexState;
-use latchmail_sdk::testing::Letter;
+use latchmail_sdk::testing::{Letter, refuse_actions};
 use serde_json::{Value, json};
 
 use super::client::{call, create, error, mailbox, service, state};
@@ -116,6 +116,19 @@ fn an_invalid_email_is_not_created() {
 }
 
 #[test]
+fn an_email_that_is_too_large_is_not_created() {
+    let service = service();
+    let mut large = email(&mailbox(&service, "drafts"));
+    let text = "x".repeat(1_500_000);
+    large["bodyValues"] = json!({ "t": { "value": text } });
+    large["textBody"] = Value::Null;
+    large["htmlBody"] = Value::Null;
+    large["attachments"] = vec![json!({ "partId": "t", "type": "text/plain" }); 3].into();
+    let response = create(&service, large);
+    assert_eq!(response["notCreated"]["e"]["type"], "tooLarge");
+}
+
+#[test]
 fn emails_are_changed_moved_and_destroyed() {
     let service = service();
     let uids = [1, 2, 3].map(|_| service.host.deliver(Letter::from("bo@example.test")));
@@ -161,6 +174,20 @@ fn emails_are_changed_moved_and_destroyed() {
         error(&service, "Email/changes", args),
         "cannotCalculateChanges"
     );
+}
+
+#[test]
+fn an_email_whose_keywords_cannot_change_is_not_moved() {
+    let service = service();
+    service.host.deliver(Letter::from("bo@example.test"));
+    let (inbox, archive) = (mailbox(&service, "inbox"), mailbox(&service, "archive"));
+    refuse_actions(&service.host, &["flag"]);
+    let patch = json!({ "mailboxIds": { archive: true }, "keywords/$seen": true });
+    let response = call(&service, "Email/set", json!({ "update": { "1": patch } }));
+    assert_eq!(response["notUpdated"]["1"]["type"], "forbidden");
+    let args = json!({ "ids": ["1"], "properties": ["mailboxIds"] });
+    let found = call(&service, "Email/get", args);
+    assert_eq!(found["list"][0]["mailboxIds"], json!({ inbox: true }));
 }
 
 #[test]
@@ -270,6 +297,12 @@ fn new_emails_change_threads() {
     service.host.deliver(Letter::from("cy@example.test"));
     let changes = call(&service, "Thread/changes", json!({ "sinceState": old }));
     assert_eq!(changes["created"].as_array().unwrap().len(), 1);
+    service
+        .host
+        .deliver(Letter::from("bo@example.test").in_reply_to("<a@b>"));
+    let next = json!({ "sinceState": changes["newState"] });
+    let changes = call(&service, "Thread/changes", next);
+    assert_eq!(changes["updated"].as_array().unwrap().len(), 1);
     call(&service, "Email/set", json!({ "destroy": ["1"] }));
     let kind = error(&service, "Thread/changes", json!({ "sinceState": old }));
     assert_eq!(kind, "cannotCalculateChanges");

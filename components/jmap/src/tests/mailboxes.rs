@@ -85,6 +85,7 @@ fn invalid_changes_of_mailboxes_are_refused() {
             "invalidProperties",
         ),
         (json!({ "name": "a", "role": "junk" }), "invalidProperties"),
+        (json!({ "name": "inbox" }), "alreadyExists"),
         (json!({ "name": "a", "unknown": 1 }), "invalidProperties"),
     ] {
         let response = call(
@@ -92,7 +93,9 @@ fn invalid_changes_of_mailboxes_are_refused() {
             "Mailbox/set",
             json!({ "create": { "a": properties } }),
         );
-        assert_eq!(response["notCreated"]["a"]["type"], kind, "{properties}");
+        let error = &response["notCreated"]["a"];
+        assert_eq!(error["type"], kind, "{properties}");
+        assert_eq!(error["existingId"] == inbox, kind == "alreadyExists");
     }
     let response = call(
         &service,
@@ -131,6 +134,22 @@ fn a_query_of_mailboxes_filters_and_sorts() {
     let found = call(&service, "Mailbox/get", json!({ "ids": ids }));
     assert_eq!(found["list"][0]["name"], "Ant");
     assert_eq!(found["list"].as_array().unwrap().len(), 2);
+    let create = json!({ "create": {
+        "c": { "name": "Cub", "parentId": ids[1] }, "b": { "name": "Bat", "parentId": ids[0] },
+    } });
+    call(&service, "Mailbox/set", create);
+    let args = json!({
+        "filter": { "hasAnyRole": false },
+        "sort": [{ "property": "name", "isAscending": false }],
+        "sortAsTree": true,
+    });
+    let ids = call(&service, "Mailbox/query", args)["ids"].take();
+    let found = call(&service, "Mailbox/get", json!({ "ids": ids }));
+    let names = found["list"].as_array().unwrap().iter();
+    let names: Vec<&Value> = names.map(|one| &one["name"]).collect();
+    assert_eq!(names, ["Zoo", "Cub", "Ant", "Bat"]);
+    let destroyed = json!({ "destroy": [ids[1], ids[3]] });
+    call(&service, "Mailbox/set", destroyed);
     let args = json!({ "sort": [{ "property": "x" }] });
     assert_eq!(error(&service, "Mailbox/query", args), "unsupportedSort");
     let args = json!({ "filter": { "x": 1 } });
@@ -145,7 +164,7 @@ fn a_query_of_mailboxes_filters_and_sorts() {
     let mut since = args;
     since["sinceQueryState"] = before["queryState"].clone();
     let changes = call(&service, "Mailbox/queryChanges", since.clone());
-    assert_eq!(changes["removed"], json!([]));
+    assert_eq!(changes["removed"], json!([bee]));
     assert_eq!(changes["added"], json!([{ "id": bee, "index": 1 }]));
     since["sortAsTree"] = true.into();
     let kind = error(&service, "Mailbox/queryChanges", since);

@@ -59,7 +59,13 @@ fn without_reading_there_is_no_mail() {
     let session = service.get("/jmap/session").succeeds(200);
     let capabilities = &session["accounts"][ACCOUNT]["accountCapabilities"];
     assert!(capabilities.get(MAIL).is_none());
-    assert_eq!(error(&service, "Email/query", json!({})), "forbidden");
+    for name in [
+        "Email/query",
+        "EmailSubmission/get",
+        "EmailSubmission/query",
+    ] {
+        assert_eq!(error(&service, name, json!({})), "forbidden", "{name}");
+    }
 }
 
 #[test]

@@ -74,6 +74,9 @@ fn a_submission_that_waits_can_be_cancelled() {
     let created = call(&service, "EmailSubmission/set", args)["created"]["s"].take();
     assert_eq!(created["undoStatus"], "pending");
     let id = created["id"].as_str().unwrap();
+    let state = || call(&service, "EmailSubmission/get", json!({ "ids": [] }))["state"].take();
+    let pending = state();
+    assert_eq!(pending, state());
     let cancel = || {
         let update = json!({ id: { "undoStatus": "canceled" } });
         call(&service, "EmailSubmission/set", json!({ "update": update }))
@@ -81,6 +84,7 @@ fn a_submission_that_waits_can_be_cancelled() {
     assert_eq!(cancel()["updated"], json!({ id: null }));
     let found = call(&service, "EmailSubmission/get", json!({ "ids": [id] }));
     assert_eq!(found["list"][0]["undoStatus"], "canceled");
+    assert_ne!(pending, state());
     let destroy = json!({ "destroy": [id, "S99"] });
     let destroyed = call(&service, "EmailSubmission/set", destroy);
     assert_eq!(destroyed["destroyed"], json!([id]));
@@ -122,7 +126,7 @@ fn an_email_that_cannot_be_sent_is_not_changed() {
         (
             "envelope",
             envelope("eve@example.test", json!([{ "email": "bo@example.test" }])),
-            "forbiddenFrom",
+            "forbiddenMailFrom",
         ),
         ("sendAt", json!("2026-01-01T00:00:00Z"), "invalidProperties"),
     ] {
@@ -142,6 +146,18 @@ fn an_email_that_cannot_be_sent_is_not_changed() {
 }
 
 #[test]
+fn invalid_arguments_send_nothing() {
+    let service = service();
+    let args = json!({
+        "create": { "s": { "identityId": ACCOUNT, "emailId": draft(&service) } },
+        "onSuccessUpdateEmail": { "#s": true },
+    });
+    let kind = error(&service, "EmailSubmission/set", args);
+    assert_eq!(kind, "invalidArguments");
+    assert!(service.host.sent().is_empty());
+}
+
+#[test]
 fn identities_are_the_addresses_of_the_account() {
     let service = service();
     let found = call(&service, "Identity/get", json!({}));
@@ -155,4 +171,43 @@ fn identities_are_the_addresses_of_the_account() {
     call(&service, "Identity/changes", changes);
     let kind = error(&service, "Identity/changes", json!({ "sinceState": "x" }));
     assert_eq!(kind, "cannotCalculateChanges");
+}
+
+#[test]
+fn an_identity_has_a_name_and_signatures() {
+    let service = service();
+    let old = call(&service, "Identity/get", json!({}))["state"].take();
+    let reply_to = json!([{ "name": null, "email": "team@example.test" }]);
+    let patch = json!({ "name": "Ada", "textSignature": "-- \nAda", "replyTo": reply_to });
+    let args = json!({ "ifInState": old, "update": { ACCOUNT: patch } });
+    let response = call(&service, "Identity/set", args.clone());
+    assert_eq!(response["updated"], json!({ ACCOUNT: null }));
+    let found = call(&service, "Identity/get", json!({}));
+    assert_eq!(found["state"], response["newState"]);
+    let identity = &found["list"][0];
+    assert_eq!(
+        (&identity["name"], &identity["textSignature"]),
+        (&json!("Ada"), &json!("-- \nAda"))
+    );
+    assert_eq!(identity["replyTo"], reply_to);
+    let changes = call(&service, "Identity/changes", json!({ "sinceState": old }));
+    assert_eq!(changes["updated"], json!([ACCOUNT]));
+    let since = json!({ "sinceState": found["state"] });
+    let changes = call(&service, "Identity/changes", since);
+    assert_eq!(changes["updated"], json!([]));
+    assert_eq!(error(&service, "Identity/set", args), "stateMismatch");
+    for patch in [
+        json!({ "email": "eve@example.test" }),
+        json!({ "name": "a\nb" }),
+        json!({ "bcc": [{ "email": "x" }] }),
+        json!({ "htmlSignature": "x".repeat(20_000) }),
+    ] {
+        let args = json!({ "update": { ACCOUNT: patch } });
+        let response = call(&service, "Identity/set", args);
+        let error = &response["notUpdated"][ACCOUNT];
+        assert_eq!(error["type"], "invalidProperties", "{patch}");
+    }
+    let args = json!({ "update": { "Ax": { "name": "a" } } });
+    let response = call(&service, "Identity/set", args);
+    assert_eq!(response["notUpdated"]["Ax"]["type"], "notFound");
 }

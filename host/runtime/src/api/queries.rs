@@ -28,6 +28,9 @@ use super::problem;
 const MAX_NODES: usize = 200;
 const MAX_KEYS: usize = 10;
 const MAX_NUMBERS: usize = 1_000;
+/// The maximum number of conditions and keys about threads. Each needs a pass over the mailbox, and
+/// keeps the numbers of messages.
+const MAX_THREAD_FLAGS: usize = 10;
 /// The maximum number of threads in one call, and of their messages.
 const MAX_THREADS: usize = 500;
 const MAX_THREAD_MESSAGES: usize = 50_000;
@@ -187,6 +190,14 @@ fn number_query(query: wit::NumberQuery) -> Result<NumberQuery, wit::QueryError>
     let is_small = limit <= MAX_NUMBERS && query.locate.len() <= MAX_NUMBERS;
     if !is_small || query.filter.len() > MAX_NODES || query.sort.len() > MAX_KEYS {
         return Err(invalid("The query exceeds a limit"));
+    }
+    let conditions = query.filter.iter().filter_map(|node| match node {
+        wit::FilterNode::Condition(one) => Some(&one.name),
+        wit::FilterNode::AllOf(_) | wit::FilterNode::AnyOf(_) | wit::FilterNode::NoneOf(_) => None,
+    });
+    let names = conditions.chain(query.sort.iter().map(|key| &key.name));
+    if names.filter(|name| name.starts_with("thread-")).count() > MAX_THREAD_FLAGS {
+        return Err(invalid("The query has too many conditions about threads"));
     }
     let mut nodes = query.filter.into_iter();
     let filter = match nodes.next() {
@@ -348,6 +359,11 @@ mod tests {
             vec![node("min-size", "x")],
             vec![node("text", "!")],
             vec![AllOf(0); MAX_NODES + 1],
+            [
+                vec![AllOf(11)],
+                vec![node("thread-flag", "a"); MAX_THREAD_FLAGS + 1],
+            ]
+            .concat(),
         ] {
             let refused = number_query(query(wrong));
             assert!(matches!(refused, Err(wit::QueryError::Failed(_))));

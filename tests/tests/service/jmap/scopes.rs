@@ -48,7 +48,12 @@ async fn a_token_that_sends_cannot_read() {
     let ada = service.person("ada").await;
     let token = ada.token(&["mail:send"]).await;
     let client = Jmap::with_credential(&service, token["token"].as_str().unwrap()).await;
-    for name in ["Email/query", "Mailbox/get", "Quota/get"] {
+    for name in [
+        "Email/query",
+        "Mailbox/get",
+        "Quota/get",
+        "EmailSubmission/get",
+    ] {
         assert_eq!(client.error(name, json!({})).await, "forbidden", "{name}");
     }
     let line = "GET /jmap/eventsource";

@@ -98,10 +98,13 @@ async fn nobody_sends_as_another() {
         "mailFrom": { "email": "grace@first.test" },
         "rcptTo": [{ "email": "grace@first.test" }],
     });
-    for (id, envelope) in [(&forged, Value::Null), (&own, envelope)] {
+    for (id, envelope, kind) in [
+        (&forged, Value::Null, "forbiddenFrom"),
+        (&own, envelope, "forbiddenMailFrom"),
+    ] {
         let responses = client.calls(submission(&client, id, envelope).await).await;
         let error = &responses[0][1]["notCreated"]["s"]["type"];
-        assert_eq!((error, responses.len()), (&json!("forbiddenFrom"), 1));
+        assert_eq!((error, responses.len()), (&json!(kind), 1));
     }
     assert_eq!(ada.messages("Drafts").await.len(), 2);
 }

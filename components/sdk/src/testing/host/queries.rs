@@ -17,6 +17,10 @@ use crate::capability::{
 /// Maximum numbers of messages and of threads in one call.
 const MAX_NUMBERS: usize = 1_000;
 const MAX_THREADS: usize = 500;
+/// Maximum numbers of nodes of a filter, of keys, and of conditions and keys about threads.
+const MAX_NODES: usize = 200;
+const MAX_KEYS: usize = 10;
+const MAX_THREAD_FLAGS: usize = 10;
 
 impl Queries for FakeHost {
     fn query_messages(&self, query: &NumberQuery) -> Result<NumberPage, QueryError> {
@@ -228,6 +232,7 @@ impl<'m> Messages<'m> {
     }
 
     fn number_page(self, query: &NumberQuery) -> Result<NumberPage, QueryError> {
+        check_size(query)?;
         let mut nodes = query.filter.iter();
         let mut found: Vec<&'m Stored> = match nodes.next() {
             Some(first) => self.select(first, &mut nodes)?,
@@ -407,6 +412,24 @@ impl<'m> Messages<'m> {
             _ => has(&summary.subject) || from() || texts().any(|text| has(text)),
         })
     }
+}
+
+fn check_size(query: &NumberQuery) -> Result<(), QueryError> {
+    let conditions = query.filter.iter().filter_map(|node| match node {
+        FilterNode::Condition(one) => Some(&one.name),
+        FilterNode::AllOf(_) | FilterNode::AnyOf(_) | FilterNode::NoneOf(_) => None,
+    });
+    let names = conditions.chain(query.sort.iter().map(|key| &key.name));
+    let thread_flags = names.filter(|name| name.starts_with("thread-")).count();
+    let numbers = query.locate.len().max(query.limit as usize);
+    if query.filter.len() > MAX_NODES
+        || query.sort.len() > MAX_KEYS
+        || thread_flags > MAX_THREAD_FLAGS
+        || numbers > MAX_NUMBERS
+    {
+        return Err(invalid("The query exceeds a limit"));
+    }
+    Ok(())
 }
 
 fn check_condition(condition: &Condition) -> Result<(), QueryError> {
