@@ -272,10 +272,10 @@ impl Db {
     pub(super) async fn open_all(config: &config::Database) -> Result<Opened, Error> {
         match config.url.split_once(':') {
             Some(("sqlite", _)) => {
-                let (db, main, last_logins) = sqlite::open(config).await?;
+                let (db, lookup, last_logins) = sqlite::open(config).await?;
                 Ok(Opened {
                     db,
-                    lookup: Lookup::Sqlite(lookup::File::new(main)),
+                    lookup: Lookup::Sqlite(lookup),
                     last_logins: LastLogins::File(last_logins),
                 })
             }

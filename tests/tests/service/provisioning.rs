@@ -17,6 +17,11 @@ const ALL: &str = "accounts:read,accounts:write,domains:read,domains:write,alias
 /// The setting that starts the listener of the admin API.
 const LISTEN: &str = "admin.listen = '127.0.0.1:0'";
 
+/// Starts a service with the admin API and with mail servers. Sign-ins need them.
+async fn service_with_mail() -> Service {
+    Service::with_mail_and(LISTEN).await
+}
+
 /// Starts a service with the admin API and without mail servers.
 async fn service() -> Service {
     Setup::default().with(LISTEN).start().await

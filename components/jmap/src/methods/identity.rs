@@ -206,7 +206,7 @@ fn update<H: Capabilities>(
     changes: &Object,
 ) -> Result<(), SetError> {
     let mut result = Ok(());
-    let changed = stored::change(ctx.host, KEY, |was: Option<AllSettings>| {
+    let saved = stored::change(ctx.host, KEY, |was: Option<AllSettings>| {
         let mut all = was.clone().unwrap_or_default();
         let id = ids::of_address(address);
         let settings = all.identities.entry(id).or_default();
@@ -218,7 +218,7 @@ fn update<H: Capabilities>(
         settings.changed = all.changes;
         Some(all)
     });
-    changed?;
+    saved?;
     result
 }
 

@@ -123,7 +123,7 @@ pub(super) fn state<H: Capabilities>(ctx: &Context<'_, H>) -> Result<String, Met
     }
     if !ended.is_empty() {
         counter = count(ctx, |counter| {
-            counter.pending.retain(|one| !ended.contains(one))
+            counter.pending.retain(|one| !ended.contains(one));
         })?;
     }
     Ok(format!("s{}", counter.changes))

@@ -23,7 +23,8 @@ struct Arguments {
     /// The `uid` of the message that the draft answers or forwards. Required with `mode`.
     #[schema(nullable = false, minimum = 1)]
     uid: Option<u64>,
-    /// The mailbox's own address or one of its enabled aliases.
+    /// The mailbox's own address or one of its enabled aliases. The default is the mailbox's own
+    /// address, or that which the message with `uid` was sent to.
     #[schema(nullable = false)]
     from: Option<String>,
     /// The recipients: addresses separated by commas, each with or without a name
@@ -75,10 +76,12 @@ create_upload, or attachments of messages.",
 
 fn call(host: &impl Capabilities, json: &[u8]) -> Result<Outcome, Failure> {
     let arguments: Arguments = parse(json)?;
+    let is_composed = arguments.mode.is_some();
+    let own_address = || (!is_composed).then(|| host.current().address);
     let request = DraftRequest {
         mode: arguments.mode,
         uid: arguments.uid,
-        from: arguments.from,
+        from: arguments.from.or_else(own_address),
         to: arguments.to,
         cc: arguments.cc,
         bcc: arguments.bcc,

@@ -158,7 +158,7 @@ fn lines(message: &Value) -> Vec<String> {
         .as_str()
         .or_else(|| message["newText"].as_str())
     {
-        Some(body) => lines.extend(body.lines().map(escape_line)),
+        Some(body) => lines.extend(body.trim_end().lines().map(escape_line)),
         None => lines.push("(The message has no plain text; see --raw.)".to_owned()),
     }
     lines

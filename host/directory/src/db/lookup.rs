@@ -23,6 +23,7 @@ use tokio::time::{Instant, sleep};
 use super::Error;
 use super::query::{Parameter, Parameters, bind};
 use super::sqlite::BUSY_TIMEOUT;
+use super::sqlite::writer::Uncommitted;
 
 /// The delay before the next attempt of a lookup, if another connection has locked the file
 /// exclusively.
@@ -73,6 +74,7 @@ pub(crate) struct File {
     path: Arc<Path>,
     /// The idle connections. `None` after [`Lookup::close`] was called.
     idle: Arc<Mutex<Option<Vec<Connection>>>>,
+    uncommitted: Uncommitted,
 }
 
 debug_fields!(File { path });
@@ -107,10 +109,11 @@ impl Lookup {
 }
 
 impl File {
-    pub(super) fn new(path: PathBuf) -> Self {
+    pub(super) fn new(path: PathBuf, uncommitted: Uncommitted) -> Self {
         Self {
             path: path.into(),
             idle: Arc::new(Mutex::new(Some(Vec::new()))),
+            uncommitted,
         }
     }
 
@@ -119,6 +122,7 @@ impl File {
         query: &'static str,
         parameters: &[Parameter<'_>],
     ) -> Result<Option<T>, Error> {
+        self.uncommitted.committed().await;
         let began = Instant::now();
         loop {
             match self.with_connection(|connection| first(connection, query, parameters)) {
@@ -136,6 +140,7 @@ impl File {
         &self,
         read: impl Fn(&Connection) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
+        self.uncommitted.committed().await;
         let file = self.clone();
         let result = tokio::task::spawn_blocking(move || {
             let began = Instant::now();

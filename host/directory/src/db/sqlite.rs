@@ -34,15 +34,15 @@ use latchmail_core::config;
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous,
 };
-use sqlx::{ConnectOptions, Connection, SqlitePool};
+use sqlx::{ConnectOptions, Connection};
 use tokio::time::{Instant, sleep};
 
-use super::{ACQUIRE_TIMEOUT, BEGIN_SQLITE, COMMIT_SQLITE, Db, Error, migrations, outage};
+use super::{ACQUIRE_TIMEOUT, BEGIN_SQLITE, COMMIT_SQLITE, Db, Error, lookup, migrations, outage};
 pub(crate) use last_logins::LastLoginsFile;
 use milter::MilterFile;
 pub(super) use milter::withdraw;
 pub(crate) use shared::beside;
-use writer::Writer;
+use writer::{Uncommitted, Writer};
 
 /// Tables that an earlier version created in the file of the mail servers, and that are views now.
 /// Their rows are copied, so that the mail server finds the aliases while the service starts. These
@@ -95,12 +95,12 @@ const MAIN_MODE: u32 = 0o600;
 const MAILSERVER_FOLDER_MODE: u32 = 0o2750;
 const MAILSERVER_MODE: u32 = 0o660;
 
-/// Creates missing files, migrates the database and opens it. Returns the database, the path of the
-/// main file, and the location of the last log-ins. Services that start concurrently wait for each
+/// Creates missing files, migrates the database and opens it. Returns the database, the source of
+/// lookups, and the location of the last log-ins. Services that start concurrently wait for each
 /// other.
 pub(super) async fn open(
     config: &config::Database,
-) -> Result<(Db, PathBuf, LastLoginsFile), Error> {
+) -> Result<(Db, lookup::File, LastLoginsFile), Error> {
     let files = Arc::new(SqlitePaths::of(config)?);
     let preparing = Arc::clone(&files);
     let _lock = tokio::task::spawn_blocking(move || preparing.prepare())
@@ -119,23 +119,37 @@ pub(super) async fn open(
         files.milter.empty().await?;
     }
 
-    let readers = connect(&files, config.max_connections.max(1), READ_ONLY).await?;
-    let writer = Writer::start(connect(&files, 1, NO_WAIT).await?, files.with_milter);
+    let uncommitted = Uncommitted::new();
+    let readers = pool_options(&files, config.max_connections.max(1), READ_ONLY);
+    let waiting = uncommitted.clone();
+    let readers = readers.before_acquire(move |_, _| {
+        let waiting = waiting.clone();
+        Box::pin(async move {
+            waiting.committed().await;
+            Ok(true)
+        })
+    });
+    let readers = readers.connect_with(options(&files.main)).await?;
+    let writer = pool_options(&files, 1, NO_WAIT);
+    let writer = writer.connect_with(options(&files.main)).await?;
+    let writer = Writer::start(writer, files.with_milter, uncommitted.clone());
     let db = Db::Sqlite(readers, Some(writer));
     db.repair_mailserver().await?;
-    Ok((db, files.main.clone(), files.last_logins.clone()))
+    let lookup = lookup::File::new(files.main.clone(), uncommitted);
+    Ok((db, lookup, files.last_logins.clone()))
 }
 
-/// Opens a pool of connections to all files. Each new connection runs the query `last` at the end.
-async fn connect(
+/// Returns the options of a pool of connections to all files. Each new connection runs the query
+/// `last` at the end.
+fn pool_options(
     files: &Arc<SqlitePaths>,
     max_connections: u32,
     last: &'static str,
-) -> Result<SqlitePool, Error> {
+) -> SqlitePoolOptions {
     let attached = Arc::clone(files);
     // At least one connection remains open. Therefore SQLite does not remove the -wal files, and
     // the files keep their modes.
-    let pool = SqlitePoolOptions::new()
+    SqlitePoolOptions::new()
         .max_connections(max_connections)
         .min_connections(1)
         .idle_timeout(None)
@@ -151,9 +165,6 @@ async fn connect(
                 Ok(())
             })
         })
-        .connect_with(options(&files.main))
-        .await?;
-    Ok(pool)
 }
 
 /// Attaches the file of the mail servers to a connection.

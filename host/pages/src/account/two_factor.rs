@@ -239,9 +239,11 @@ impl ConfirmationForm {
             form.narrow method="post" action={ (paths::TWO_FACTOR) "/" (self.verb) } {
                 (token(csrf))
                 (confirmation_fields("Six digits or a recovery code."))
-                button.danger type="submit" { (self.button) }
+                p.actions {
+                    button.danger type="submit" { (self.button) }
+                    a.button href=(paths::TWO_FACTOR) { "Cancel" }
+                }
             }
-            p { a href=(paths::TWO_FACTOR) { "Cancel" } }
         }
     }
 

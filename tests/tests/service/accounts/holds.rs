@@ -64,7 +64,6 @@ async fn decide(person: &Person<'_>, id: &str, decision: &str, hash: &Value) -> 
 }
 
 #[tokio::test]
-#[expect(clippy::too_many_lines, reason = "one service and many steps")]
 async fn a_held_message_leaves_only_after_the_owner_approves_exactly_this_message() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);

@@ -72,7 +72,6 @@ fn kinds(changes: &[Value]) -> Vec<&str> {
 }
 
 #[tokio::test]
-#[expect(clippy::too_many_lines, reason = "one service and many steps")]
 async fn the_owner_reads_and_undoes_what_a_grant_did() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);

@@ -98,14 +98,17 @@ impl<'a> Holder<'a> {
         imported["uid"].as_u64().unwrap()
     }
 
-    #[expect(clippy::too_many_lines, reason = "one arm for each way")]
     async fn try_way(&self, way: Way, number: usize) -> Response {
         let folder = if matches!(way, Way::ReadWork) {
             "Work"
         } else {
             "INBOX"
         };
-        let uid = self.import(folder).await;
+        let uid = if way.needs_message() {
+            self.import(folder).await
+        } else {
+            0
+        };
         let message = format!("/api/v1/mail/messages/{uid}");
         match way {
             Way::ListInbox => self.send("GET /api/v1/mail/folders/INBOX/messages").await,
@@ -337,14 +340,14 @@ async fn codes_are_hidden_in_every_way_of_reading() {
     ] {
         assert!(!shows(&line).await, "{line}");
     }
-    let draft = json!({ "mode": "reply", "uid": uid });
-    let draft = holder.send_json("POST /api/v1/mail/drafts", &draft).await;
-    assert!(!draft.succeeds(201).to_string().contains(CODE));
     for query in [CODE, "4829", "verification", "-nothing 482913"] {
         let line = format!("GET /api/v1/mail/search?q={query}&folder=*");
         let found = holder.send(&line).await.succeeds(200);
         assert_eq!(found["total"], 0, "{query}");
     }
+    let draft = json!({ "mode": "reply", "uid": uid });
+    let draft = holder.send_json("POST /api/v1/mail/drafts", &draft).await;
+    assert!(!draft.succeeds(201).to_string().contains(CODE));
     for (tool, arguments) in [
         ("list_messages", json!({ "folder": "INBOX" })),
         ("get_message", json!({ "uid": uids[0] })),

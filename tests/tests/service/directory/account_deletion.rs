@@ -82,10 +82,7 @@ async fn an_account_is_disabled_during_the_grace_period_and_can_come_back() {
 
     let closed = delete(&ada, PASSWORD).await.succeeds(200);
     assert_eq!(closed["success"], true);
-    let grace = service
-        .clock
-        .now()
-        .plus(std::time::Duration::from_secs(3600));
+    let grace = service.clock.now().plus(std::time::Duration::from_hours(1));
     assert!(closed["deletesAt"].as_str().unwrap() <= grace.to_string().as_str());
     ada.send("GET /api/v1/profile")
         .await

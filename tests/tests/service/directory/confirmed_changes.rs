@@ -25,7 +25,10 @@ async fn refresh_until_killed(person: &Person<'_>) -> usize {
             return confirmed;
         };
         let pair = response.succeeds(200);
-        token = pair["refreshToken"].as_str().unwrap().to_owned();
+        pair["refreshToken"]
+            .as_str()
+            .unwrap()
+            .clone_into(&mut token);
         confirmed += 1;
     }
 }

@@ -34,7 +34,7 @@ async fn the_operator_installs_and_removes_the_module_under_load() {
     let component = std::fs::read(modules().join("latchmail_jmap.wasm")).unwrap();
     let changes = async {
         for _ in 0..5 {
-            service.install(&[component.clone()]).await;
+            service.install(std::slice::from_ref(&component)).await;
             installed.store(true, Ordering::Relaxed);
             requests.store(false, Ordering::Relaxed);
             wait_until("a request", async || requests.load(Ordering::Relaxed)).await;

@@ -83,8 +83,8 @@ async fn other_clients_see_what_is_created_changed_and_moved() {
         "keywords/$flagged": true,
     } });
     client.call("Email/set", json!({ "update": update })).await;
+    assert_eq!(subjects(&mut imap, "Archive").await, ["Tea"]);
     let moved = ada.message(id.parse().unwrap()).await;
-    assert_eq!(moved["folder"], "Archive");
     let mut flags = moved["flags"].as_array().unwrap().clone();
     flags.sort_by_key(ToString::to_string);
     assert_eq!(json!(flags), json!(["\\Flagged", "work"]));
@@ -165,7 +165,6 @@ async fn an_import_is_as_it_was_uploaded() {
         "to",
         "messageId",
         "sentAt",
-        "size",
         "hasAttachment",
     ] {
         assert_eq!(stored[name], parsed[name], "{name}");

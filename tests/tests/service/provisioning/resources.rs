@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use latchmail_tests::{PASSWORD, Person, Response, Service, Setup, Variant};
 use serde_json::{Value, json};
 
-use super::{ALL, LISTEN, Program, service, text};
+use super::{ALL, LISTEN, Program, service, service_with_mail, text};
 
 /// The life of a resource.
 struct Resource {
@@ -193,7 +193,7 @@ async fn sign_in(service: &Service, address: &str, password: &str) -> u16 {
 
 #[tokio::test]
 async fn a_password_or_its_hash_signs_in_until_the_account_is_disabled() {
-    let service = service().await;
+    let service = service_with_mail().await;
     let program = Program::new(&service, "terraform", ALL).await;
     let accounts = "POST /admin/api/v1/accounts";
     // argon2id with 64 KiB, of the password `Imported-7`, as Dovecot writes it.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use latchmail_tests::{Response, Setup};
 use serde_json::{Value, json};
 
-use super::{ALL, LISTEN, Program, service, text};
+use super::{ALL, LISTEN, Program, service, service_with_mail, text};
 
 const USER: &str = "urn:ietf:params:scim:schemas:core:2.0:User";
 const PATCH: &str = "urn:ietf:params:scim:api:messages:2.0:PatchOp";
@@ -147,7 +147,7 @@ async fn the_exchange_of_entra_id() {
 
 #[tokio::test]
 async fn the_exchange_of_okta() {
-    let service = service().await;
+    let service = service_with_mail().await;
     let okta = Program::new(&service, "okta", "scim").await;
     let path =
         "GET /scim/v2/Users?filter=userName+eq+%22test.user%40first.test%22&startIndex=1&count=100";

@@ -107,7 +107,7 @@ async fn who_finds_the_file_taken_looks_again_and_keeps_no_thread_waiting() {
     owner
         .execute_batch("CREATE TABLE t (id INTEGER); INSERT INTO t VALUES (1); BEGIN EXCLUSIVE")
         .unwrap();
-    let file = File::new(path.clone());
+    let file = File::new(path.clone(), Uncommitted::new());
     let (tells, told) = mpsc::channel();
     // Runs on the thread of the lookup, while the lookup waits.
     let frees = async {

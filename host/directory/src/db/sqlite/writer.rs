@@ -12,7 +12,9 @@
 //! commit fails, it fails for all transactions of the group.
 //!
 //! A transaction sees the changes of the earlier transactions of its group, so it depends on their
-//! commit. Readers use other connections, which see only committed groups.
+//! commit. Readers use other connections, which see only committed groups. If a transaction ends
+//! without a commit, its caller knows uncommitted changes, for example that an address is taken. So
+//! readers wait for the commit of such a group, see [`Uncommitted`].
 //!
 //! Other processes can change the database too, for example the operator's commands. The task tries
 //! again until it gets SQLite's lock. It releases the lock after each group.
@@ -26,7 +28,7 @@ use latchmail_core::metrics;
 use sqlx::pool::PoolConnection;
 use sqlx::{Sqlite, SqliteConnection, SqlitePool};
 use tokio::sync::mpsc::error::TrySendError;
-use tokio::sync::{Mutex, OwnedMutexGuard, mpsc, oneshot};
+use tokio::sync::{Mutex, OwnedMutexGuard, mpsc, oneshot, watch};
 use tokio::time::{Instant, timeout};
 
 use super::{ACQUIRE_TIMEOUT, COMMIT_SQLITE, Error, begin};
@@ -66,9 +68,50 @@ type Member = oneshot::Sender<Committed>;
 /// The connection. Only one caller at a time locks it, so the task never waits for the lock.
 type Shared = Arc<Mutex<PoolConnection<Sqlite>>>;
 
+/// Whether a transaction has ended without a commit after it saw uncommitted changes. Until the
+/// commit of these changes, readers wait, so that its caller does not read an older state.
+#[derive(Clone, Debug)]
+pub(in crate::db) struct Uncommitted(Arc<watch::Sender<bool>>);
+
+impl Uncommitted {
+    pub(in crate::db) fn new() -> Self {
+        Self(Arc::new(watch::Sender::new(false)))
+    }
+
+    /// Waits until the changes are committed, but at most for [`MAX_OFFER`]. A task that has begun
+    /// a transaction itself must not wait for its own group.
+    pub(in crate::db) async fn committed(&self) {
+        if *self.0.borrow() {
+            let mut changes = self.0.subscribe();
+            let committed = changes.wait_for(|is_seen| !is_seen);
+            // The time can end, or the service can stop. A reader then reads the committed state.
+            let _ = timeout(MAX_OFFER, committed).await;
+        }
+    }
+
+    fn set(&self, is_seen: bool) {
+        self.0
+            .send_if_modified(|now| std::mem::replace(now, is_seen) != is_seen);
+    }
+}
+
+/// Marks uncommitted changes as seen when it is dropped, unless the transaction is committed.
+#[derive(Debug)]
+struct Seen(Option<Uncommitted>);
+
+impl Drop for Seen {
+    fn drop(&mut self) {
+        if let Some(uncommitted) = &self.0 {
+            uncommitted.set(true);
+        }
+    }
+}
+
 /// The connection, which a caller can take. Dropping the offer declines it.
 #[derive(Debug)]
 struct Offer {
+    /// Whether the group has earlier transactions.
+    sees_uncommitted: bool,
     connection: Weak<Mutex<PoolConnection<Sqlite>>>,
     end: oneshot::Sender<Member>,
     /// Set by the caller that takes the connection, or by the task that withdraws the offer. The
@@ -84,13 +127,15 @@ pub struct Writer {
     /// new one.
     pool: SqlitePool,
     has_milter: bool,
+    uncommitted: Uncommitted,
 }
 
 /// A transaction of a group. Dropping the transaction without a commit undoes its changes.
 #[derive(Debug)]
 pub struct SqliteTx {
     // The fields are dropped in this order, so the task can use the connection when it learns of
-    // the end.
+    // the end, and readers wait before that.
+    seen: Seen,
     connection: OwnedMutexGuard<PoolConnection<Sqlite>>,
     end: oneshot::Sender<Member>,
     /// `true` if the milter's file is attached to the connection.
@@ -100,13 +145,14 @@ pub struct SqliteTx {
 impl Writer {
     /// Starts the task. `pool` must have at most one connection. `has_milter` states that the
     /// milter's file is attached to the connection.
-    pub(super) fn start(pool: SqlitePool, has_milter: bool) -> Self {
+    pub(super) fn start(pool: SqlitePool, has_milter: bool, uncommitted: Uncommitted) -> Self {
         let (turns, waiting) = mpsc::channel(MAX_WAITING);
-        tokio::spawn(run(pool.clone(), waiting));
+        tokio::spawn(run(pool.clone(), waiting, uncommitted.clone()));
         Self {
             turns,
             pool,
             has_milter,
+            uncommitted,
         }
     }
 
@@ -139,7 +185,9 @@ impl Writer {
                 continue;
             }
             let connection = offer.connection.upgrade().ok_or(sqlx::Error::PoolClosed)?;
+            let seen = offer.sees_uncommitted.then(|| self.uncommitted.clone());
             return Ok(SqliteTx {
+                seen: Seen(seen),
                 connection: connection.lock_owned().await,
                 end: offer.end,
                 has_milter: self.has_milter,
@@ -175,8 +223,12 @@ impl SqliteTx {
     /// task has ended.
     pub(in crate::db) async fn commit(self) -> Result<(), Error> {
         let Self {
-            connection, end, ..
+            mut seen,
+            connection,
+            end,
+            ..
         } = self;
+        seen.0 = None;
         drop(connection);
         let (member, committed) = oneshot::channel();
         // If the task has ended, `member` is dropped.
@@ -189,7 +241,7 @@ impl SqliteTx {
 }
 
 /// Runs the groups until the pool is closed or no [`Writer`] exists any longer.
-async fn run(pool: SqlitePool, mut turns: mpsc::Receiver<Turn>) {
+async fn run(pool: SqlitePool, mut turns: mpsc::Receiver<Turn>, uncommitted: Uncommitted) {
     let mut closed = pool.close_event();
     let mut idle: Option<Shared> = None;
     while let Ok(Some(first)) = closed.do_until(turns.recv()).await {
@@ -206,7 +258,9 @@ async fn run(pool: SqlitePool, mut turns: mpsc::Receiver<Turn>) {
                 }
             },
         };
-        match run_group(&connection, first, &mut turns).await {
+        let ended = run_group(&connection, first, &mut turns).await;
+        uncommitted.set(false);
+        match ended {
             Ok(()) => idle = Some(connection),
             Err(error) => {
                 tracing::warn!(%error, "failed to write to the database");
@@ -257,7 +311,7 @@ async fn run_members(
     let started = Instant::now();
     let mut next = Some(first);
     while let Some(turn) = next {
-        let member = lend(connection, turn).await;
+        let member = lend(connection, turn, !members.is_empty()).await;
         let is_undone = member.is_none();
         members.extend(member);
         let is_open = members.len() < MAX_MEMBERS && started.elapsed() < MAX_AGE;
@@ -278,13 +332,15 @@ fn waiting(turns: &mut mpsc::Receiver<Turn>) -> Option<Turn> {
 }
 
 /// Lends the connection to a caller until the end of its transaction. Returns the caller if the
-/// transaction must be committed.
-async fn lend(connection: &Shared, turn: Turn) -> Option<Member> {
+/// transaction must be committed. `sees_uncommitted` states that the group has earlier
+/// transactions.
+async fn lend(connection: &Shared, turn: Turn, sees_uncommitted: bool) -> Option<Member> {
     let started = Instant::now();
     let (end, mut ended) = oneshot::channel();
     let is_decided = Arc::new(AtomicBool::new(false));
     // If the caller does not wait any longer, the offer is dropped.
     let _ = turn.send(Ok(Offer {
+        sees_uncommitted,
         connection: Arc::downgrade(connection),
         end,
         is_decided: Arc::clone(&is_decided),

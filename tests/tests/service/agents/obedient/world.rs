@@ -23,7 +23,7 @@ const CODES: [&str; 2] = ["739241", "q7Wm2xTz94LkPa"];
 pub(super) async fn service(settings: &str) -> Service {
     let service = Setup::default()
         .with_mail()
-        .with("mcp.send_tool = true\nmcp.tools = 'full'")
+        .with("mcp.send_tool = true\nmcp.tools = 'full'\ninbound.local_from = 'mark'")
         .with(settings)
         .start()
         .await;

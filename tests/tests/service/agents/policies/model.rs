@@ -65,6 +65,26 @@ impl Way {
         Self::SetRules,
         Self::CreateAlias,
     ];
+
+    /// Returns whether a request needs a message of its own.
+    pub(super) fn needs_message(self) -> bool {
+        matches!(
+            self,
+            Self::ReadInbox
+                | Self::ReadWork
+                | Self::ReadHeader
+                | Self::ReadRaw
+                | Self::ReadAttachment
+                | Self::ReadCodeAttachment
+                | Self::Flag
+                | Self::MoveToWork
+                | Self::MoveToTrash
+                | Self::Trash
+                | Self::Delete
+                | Self::SendAttachment
+                | Self::ForwardToThread
+        )
+    }
 }
 
 /// What a request must do.
@@ -83,6 +103,9 @@ pub(super) fn expected(policy: &Value, way: Way) -> Expected {
         None => true,
         Some(paths) => paths.iter().any(|one| one == path),
     };
+    let lists = policy["sendTo"]
+        .as_array()
+        .is_some_and(|list| !list.is_empty());
     let send = policy["send"].as_str().unwrap_or("any");
     let capped = policy["sendPerDay"].is_number() || policy["recipientsPerDay"].is_number();
     let delete = policy["delete"].as_str().unwrap_or("permanent");
@@ -111,7 +134,6 @@ pub(super) fn expected(policy: &Value, way: Way) -> Expected {
         })
     };
     match way {
-        Way::ListInbox | Way::ReadInbox | Way::ReadHeader | Way::Flag => in_inbox(Expected::Done),
         Way::ListWork | Way::ReadWork => {
             if opens("Work") {
                 Expected::Done
@@ -123,7 +145,12 @@ pub(super) fn expected(policy: &Value, way: Way) -> Expected {
         Way::ReadRaw if hides || !attachments => Expected::Denied,
         Way::ReadAttachment | Way::ReadCodeAttachment if !attachments => Expected::Denied,
         Way::ReadCodeAttachment => in_inbox(done_if(!hides)),
-        Way::ReadRaw | Way::ReadAttachment => in_inbox(Expected::Done),
+        Way::ListInbox
+        | Way::ReadInbox
+        | Way::ReadHeader
+        | Way::Flag
+        | Way::ReadRaw
+        | Way::ReadAttachment => in_inbox(Expected::Done),
         Way::MoveToWork => {
             if opens("Work") {
                 in_inbox(Expected::Done)
@@ -145,7 +172,7 @@ pub(super) fn expected(policy: &Value, way: Way) -> Expected {
             _ => done_if(opens("Drafts")),
         },
         Way::SendToThread | Way::Schedule => sends_to(true, false),
-        Way::SendToListed => sends_to(false, true),
+        Way::SendToListed => sends_to(false, lists),
         Way::SendToStranger | Way::SendToPlusAddress | Way::SendWithReplyTo => {
             sends_to(false, false)
         }

@@ -233,6 +233,37 @@ async fn a_group_that_sqlite_rolls_back_is_reported_to_all_its_callers() {
     on_sqlite(body).await.unwrap();
 }
 
+/// A caller that finds a name taken reads the row of the name next.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_caller_reads_what_its_transaction_saw_although_it_changed_nothing() {
+    let body = async |fresh: Fresh| {
+        fresh.execute(CREATE).await;
+        let writer = writer(&fresh);
+        for id in 1..=20 {
+            let held = writer.begin().await.unwrap();
+            let looks = {
+                let (writer, db) = (writer.clone(), fresh.directory.db().clone());
+                async move {
+                    let mut tx = writer.begin().await.unwrap();
+                    let count = sqlx::query_scalar::<_, i64>(COUNT);
+                    let seen = count.fetch_one(&mut *tx).await.unwrap();
+                    drop(tx);
+                    (seen, number(&db, COUNT).await.unwrap())
+                }
+            };
+            let adding = queue(&writer, vec![add_alone(writer.clone(), id)]).await;
+            let looking = tokio::spawn(looks);
+            until_waiting(&writer, 2).await;
+            drop(held);
+            assert_eq!(looking.await.unwrap(), (id, id));
+            for one in adding {
+                one.await.unwrap().unwrap();
+            }
+        }
+    };
+    on_sqlite(body).await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_caller_beyond_the_limit_gets_an_error_at_once() {
     let body = async |fresh: Fresh| {
