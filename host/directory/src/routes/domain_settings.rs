@@ -27,6 +27,8 @@ const SET: &str = "INSERT INTO domain_settings (domain, owner, catch_all, catch_
     VALUES ($1, $2, $3, $4, $5) ON CONFLICT (domain) DO UPDATE SET owner = EXCLUDED.owner, \
         catch_all = EXCLUDED.catch_all, catch_all_account = EXCLUDED.catch_all_account, \
         separator = EXCLUDED.separator";
+/// Finds the accounts whose mail is forwarded to addresses with an extension.
+const FORWARD_TO_EXTENSIONS: &str = "SELECT id FROM accounts WHERE forward_to LIKE $1 ORDER BY id";
 const FORGET: &str = "DELETE FROM domain_settings WHERE domain = $1";
 
 /// The settings of a domain.
@@ -164,10 +166,19 @@ pub(crate) async fn set_in(
         &new.separator,
     );
     tx.execute(SET, row).await?;
-    if let Some(account) = &account
-        && has_loop(tx, account).await?
+    // A loop that the change causes leads over the catch-all or over an address with an extension.
+    let mut changed: Vec<String> = account.into_iter().collect();
+    if let Some(separator) = &new.separator
+        && new.separator != current.separator
     {
-        return Ok(RouteChange::Loop);
+        let pattern = format!("%{separator}%@{domain}");
+        let forwarding: Vec<String> = tx.values(FORWARD_TO_EXTENSIONS, [&pattern]).await?;
+        changed.extend(forwarding);
+    }
+    for account in &changed {
+        if has_loop(tx, account).await? {
+            return Ok(RouteChange::Loop);
+        }
     }
     tx.project(Source::Domain(domain)).await?;
     let detail = format!(

@@ -146,6 +146,21 @@ async fn a_catch_all_that_causes_a_loop_is_refused(fresh: Fresh) {
     assert_eq!(routes, one("example.org", "bob@example.org"));
 }
 
+async fn a_separator_that_causes_a_loop_is_refused(fresh: Fresh) {
+    prepare(&fresh).await;
+    let separator = async |separator| {
+        settings(&fresh, "example.org", Some("cleo@example.org"), separator).await
+    };
+    assert_eq!(separator(None).await, RouteChange::Changed);
+    for (from, to) in [("a", "bob+x@example.org"), ("b", "ada@example.org")] {
+        assert_eq!(forward(&fresh, from, Some(to)).await, RouteChange::Changed);
+    }
+    assert_eq!(separator(Some("+")).await, RouteChange::Loop);
+    assert!(fresh.as_mail_server(SEPARATORS).await.is_empty());
+    assert_eq!(forward(&fresh, "b", None).await, RouteChange::Changed);
+    assert_eq!(separator(Some("+")).await, RouteChange::Changed);
+}
+
 async fn a_route_needs_an_address_that_receives_mail(fresh: Fresh) {
     prepare(&fresh).await;
     let missing = RouteChange::NoSuchAddress;
@@ -213,6 +228,7 @@ both!(
     mail_is_not_forwarded_back,
     an_alias_that_causes_a_loop_is_refused,
     a_catch_all_that_causes_a_loop_is_refused,
+    a_separator_that_causes_a_loop_is_refused,
     a_route_needs_an_address_that_receives_mail,
     routes_end_with_their_account_and_domain,
 );
