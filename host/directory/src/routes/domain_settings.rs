@@ -138,6 +138,7 @@ pub(crate) async fn set_in(
     let row: Option<Row> = tx
         .optional(FIND, (domain, owner.account().unwrap_or("")))
         .await?;
+    let current_account = row.as_ref().and_then(|(_, account, _)| account.clone());
     let current = row.map(settings).unwrap_or_default();
     if expected.is_some_and(|expected| *expected != current) {
         return Ok(RouteChange::Outdated);
@@ -145,19 +146,23 @@ pub(crate) async fn set_in(
     if current == *new {
         return Ok(RouteChange::Unchanged);
     }
-    let mut account = None;
-    if let Some(catch_all) = &new.catch_all {
-        let found: Option<String> = tx.optional_value(HOLDER, [catch_all]).await?;
-        let is_active = match &found {
-            Some(found) => tx.exists(IS_ACTIVE, [found]).await?,
-            None => false,
-        };
-        let is_foreign = owner.account().is_some() && owner.account() != found.as_deref();
-        if !is_active || is_foreign {
-            return Ok(RouteChange::NoSuchAddress);
+    let account = match &new.catch_all {
+        None => None,
+        // The account can have been disabled since the catch-all was set.
+        Some(_) if new.catch_all == current.catch_all => current_account,
+        Some(catch_all) => {
+            let found: Option<String> = tx.optional_value(HOLDER, [catch_all]).await?;
+            let is_active = match &found {
+                Some(found) => tx.exists(IS_ACTIVE, [found]).await?,
+                None => false,
+            };
+            let is_foreign = owner.account().is_some() && owner.account() != found.as_deref();
+            if !is_active || is_foreign {
+                return Ok(RouteChange::NoSuchAddress);
+            }
+            found
         }
-        account = found;
-    }
+    };
     let row = (
         domain,
         owner.account(),

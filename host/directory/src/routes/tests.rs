@@ -188,6 +188,25 @@ async fn a_route_needs_an_address_that_receives_mail(fresh: Fresh) {
     assert_eq!(forward(&fresh, "x", None).await, RouteChange::Unknown);
 }
 
+async fn a_catch_all_of_a_disabled_account_can_stay(fresh: Fresh) {
+    prepare(&fresh).await;
+    let catch_all = async |to, separator| settings(&fresh, "example.org", to, separator).await;
+    let (ada, bob) = (Some("ada@example.org"), Some("bob@example.org"));
+    assert_eq!(catch_all(ada, None).await, RouteChange::Changed);
+    let (accounts, operator) = (&fresh.directory.accounts, Origin::operator());
+    for account in ["a", "b"] {
+        let disabled = accounts.disable(account, NOW, &operator).await;
+        assert!(disabled.unwrap());
+    }
+    assert_eq!(catch_all(ada, Some("+")).await, RouteChange::Changed);
+    assert_eq!(catch_all(bob, Some("+")).await, RouteChange::NoSuchAddress);
+    assert!(fresh.as_mail_server(CATCH_ALLS).await.is_empty());
+    let enabled = accounts.enable("a", NOW, &operator).await;
+    assert!(enabled.unwrap());
+    let routes = fresh.as_mail_server(CATCH_ALLS).await;
+    assert_eq!(routes, one("example.org", "ada@example.org"));
+}
+
 async fn routes_end_with_their_account_and_domain(fresh: Fresh) {
     prepare(&fresh).await;
     let (directory, operator) = (&fresh.directory, Origin::operator());
@@ -230,5 +249,6 @@ both!(
     a_catch_all_that_causes_a_loop_is_refused,
     a_separator_that_causes_a_loop_is_refused,
     a_route_needs_an_address_that_receives_mail,
+    a_catch_all_of_a_disabled_account_can_stay,
     routes_end_with_their_account_and_domain,
 );
