@@ -154,7 +154,8 @@ impl Routing {
     }
 
     /// Changes the catch-all and the separator of a domain, like [`Self::set_domain`], if its
-    /// current settings are `expected`. Otherwise returns `None`.
+    /// current settings are `expected`. Otherwise returns `None`. If nothing changes, the settings
+    /// are not checked.
     ///
     /// # Errors
     /// Returns the errors of [`Self::set_domain`].
@@ -168,7 +169,8 @@ impl Routing {
     ) -> Result<Option<bool>, Failure> {
         let new = checked(new)?;
         let domains = &self.directory.domains;
-        if self.sign_in.source(domain) == PasswordSource::Mailserver
+        if expected != Some(&new)
+            && self.sign_in.source(domain) == PasswordSource::Mailserver
             && domains.platform_domain(domain).await?.is_some()
         {
             return Err(managed_domain());

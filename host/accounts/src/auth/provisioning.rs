@@ -219,27 +219,32 @@ impl Provisioning {
 
     /// Checks the changes of an account, and hashes the password.
     async fn checked(&self, id: &str, changes: AccountChanges) -> Result<RecordUpdate, Failure> {
+        let record = self.directory.accounts.record(id).await?;
+        let record = record.ok_or_else(no_account)?;
+        // A client can send back what it has read, so values that stay as they are were checked
+        // before.
         let address = match &changes.address {
             Some(text) => {
                 let address = mail_address("address", text)?;
-                self.rules.check_domain(&address).await?;
-                self.rules.check_managed_here(&address)?;
+                if address != record.address {
+                    self.rules.check_domain(&address).await?;
+                    self.rules.check_managed_here(&record.address)?;
+                    self.rules.check_managed_here(&address)?;
+                }
                 Some(address)
             }
             None => None,
         };
-        if let Some(plan) = &changes.plan {
+        let new_plan = changes.plan.as_ref().filter(|plan| **plan != record.plan);
+        if let Some(plan) = new_plan {
             self.rules.check_plan(plan)?;
         }
-        // The names that stay as they are were checked before.
         self.rules
             .check_names(&changes.names.apply(&Names::default()))?;
         let password_hash = match changes.password {
             None => None,
             Some(password) => {
                 let has_password = !matches!(password, NewPassword::None);
-                let record = self.directory.accounts.record(id).await?;
-                let record = record.ok_or_else(no_account)?;
                 let address = address.as_deref().unwrap_or(&record.address);
                 self.rules.check_sign_in(address, has_password)?;
                 Some(self.hash(password).await?)

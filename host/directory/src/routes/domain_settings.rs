@@ -27,6 +27,8 @@ const SET: &str = "INSERT INTO domain_settings (domain, owner, catch_all, catch_
     VALUES ($1, $2, $3, $4, $5) ON CONFLICT (domain) DO UPDATE SET owner = EXCLUDED.owner, \
         catch_all = EXCLUDED.catch_all, catch_all_account = EXCLUDED.catch_all_account, \
         separator = EXCLUDED.separator";
+/// Finds the accounts whose mail is forwarded to addresses with an extension.
+const FORWARD_TO_EXTENSIONS: &str = "SELECT id FROM accounts WHERE forward_to LIKE $1 ORDER BY id";
 const FORGET: &str = "DELETE FROM domain_settings WHERE domain = $1";
 
 /// The settings of a domain.
@@ -136,6 +138,7 @@ pub(crate) async fn set_in(
     let row: Option<Row> = tx
         .optional(FIND, (domain, owner.account().unwrap_or("")))
         .await?;
+    let current_account = row.as_ref().and_then(|(_, account, _)| account.clone());
     let current = row.map(settings).unwrap_or_default();
     if expected.is_some_and(|expected| *expected != current) {
         return Ok(RouteChange::Outdated);
@@ -143,19 +146,23 @@ pub(crate) async fn set_in(
     if current == *new {
         return Ok(RouteChange::Unchanged);
     }
-    let mut account = None;
-    if let Some(catch_all) = &new.catch_all {
-        let found: Option<String> = tx.optional_value(HOLDER, [catch_all]).await?;
-        let is_active = match &found {
-            Some(found) => tx.exists(IS_ACTIVE, [found]).await?,
-            None => false,
-        };
-        let is_foreign = owner.account().is_some() && owner.account() != found.as_deref();
-        if !is_active || is_foreign {
-            return Ok(RouteChange::NoSuchAddress);
+    let account = match &new.catch_all {
+        None => None,
+        // The account can have been disabled since the catch-all was set.
+        Some(_) if new.catch_all == current.catch_all => current_account,
+        Some(catch_all) => {
+            let found: Option<String> = tx.optional_value(HOLDER, [catch_all]).await?;
+            let is_active = match &found {
+                Some(found) => tx.exists(IS_ACTIVE, [found]).await?,
+                None => false,
+            };
+            let is_foreign = owner.account().is_some() && owner.account() != found.as_deref();
+            if !is_active || is_foreign {
+                return Ok(RouteChange::NoSuchAddress);
+            }
+            found
         }
-        account = found;
-    }
+    };
     let row = (
         domain,
         owner.account(),
@@ -164,10 +171,19 @@ pub(crate) async fn set_in(
         &new.separator,
     );
     tx.execute(SET, row).await?;
-    if let Some(account) = &account
-        && has_loop(tx, account).await?
+    // A loop that the change causes leads over the catch-all or over an address with an extension.
+    let mut changed: Vec<String> = account.into_iter().collect();
+    if let Some(separator) = &new.separator
+        && new.separator != current.separator
     {
-        return Ok(RouteChange::Loop);
+        let pattern = format!("%{separator}%@{domain}");
+        let forwarding: Vec<String> = tx.values(FORWARD_TO_EXTENSIONS, [&pattern]).await?;
+        changed.extend(forwarding);
+    }
+    for account in &changed {
+        if has_loop(tx, account).await? {
+            return Ok(RouteChange::Loop);
+        }
     }
     tx.project(Source::Domain(domain)).await?;
     let detail = format!(

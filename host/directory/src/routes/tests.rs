@@ -146,6 +146,21 @@ async fn a_catch_all_that_causes_a_loop_is_refused(fresh: Fresh) {
     assert_eq!(routes, one("example.org", "bob@example.org"));
 }
 
+async fn a_separator_that_causes_a_loop_is_refused(fresh: Fresh) {
+    prepare(&fresh).await;
+    let separator = async |separator| {
+        settings(&fresh, "example.org", Some("cleo@example.org"), separator).await
+    };
+    assert_eq!(separator(None).await, RouteChange::Changed);
+    for (from, to) in [("a", "bob+x@example.org"), ("b", "ada@example.org")] {
+        assert_eq!(forward(&fresh, from, Some(to)).await, RouteChange::Changed);
+    }
+    assert_eq!(separator(Some("+")).await, RouteChange::Loop);
+    assert!(fresh.as_mail_server(SEPARATORS).await.is_empty());
+    assert_eq!(forward(&fresh, "b", None).await, RouteChange::Changed);
+    assert_eq!(separator(Some("+")).await, RouteChange::Changed);
+}
+
 async fn a_route_needs_an_address_that_receives_mail(fresh: Fresh) {
     prepare(&fresh).await;
     let missing = RouteChange::NoSuchAddress;
@@ -171,6 +186,25 @@ async fn a_route_needs_an_address_that_receives_mail(fresh: Fresh) {
         RouteChange::Unknown
     );
     assert_eq!(forward(&fresh, "x", None).await, RouteChange::Unknown);
+}
+
+async fn a_catch_all_of_a_disabled_account_can_stay(fresh: Fresh) {
+    prepare(&fresh).await;
+    let catch_all = async |to, separator| settings(&fresh, "example.org", to, separator).await;
+    let (ada, bob) = (Some("ada@example.org"), Some("bob@example.org"));
+    assert_eq!(catch_all(ada, None).await, RouteChange::Changed);
+    let (accounts, operator) = (&fresh.directory.accounts, Origin::operator());
+    for account in ["a", "b"] {
+        let disabled = accounts.disable(account, NOW, &operator).await;
+        assert!(disabled.unwrap());
+    }
+    assert_eq!(catch_all(ada, Some("+")).await, RouteChange::Changed);
+    assert_eq!(catch_all(bob, Some("+")).await, RouteChange::NoSuchAddress);
+    assert!(fresh.as_mail_server(CATCH_ALLS).await.is_empty());
+    let enabled = accounts.enable("a", NOW, &operator).await;
+    assert!(enabled.unwrap());
+    let routes = fresh.as_mail_server(CATCH_ALLS).await;
+    assert_eq!(routes, one("example.org", "ada@example.org"));
 }
 
 async fn routes_end_with_their_account_and_domain(fresh: Fresh) {
@@ -213,6 +247,8 @@ both!(
     mail_is_not_forwarded_back,
     an_alias_that_causes_a_loop_is_refused,
     a_catch_all_that_causes_a_loop_is_refused,
+    a_separator_that_causes_a_loop_is_refused,
     a_route_needs_an_address_that_receives_mail,
+    a_catch_all_of_a_disabled_account_can_stay,
     routes_end_with_their_account_and_domain,
 );

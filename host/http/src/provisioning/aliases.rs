@@ -335,6 +335,10 @@ async fn alias(app: &App, request: &Request) -> Result<OwnedAlias, Rejection> {
 
 /// Returns the account with this address or id.
 async fn account_of(app: &App, text: &str) -> Result<Record, Rejection> {
+    // PostgreSQL cannot compare texts with NUL.
+    if text.contains('\0') {
+        return Err(no_account().into());
+    }
     let accounts = &app.directory.accounts;
     let found = if text.contains('@') {
         accounts

@@ -55,7 +55,10 @@ impl Filter {
             return None;
         }
         match (self.slot(attribute)?, value) {
-            (Slot::Text(slot @ None), Value::String(text)) => *slot = Some(text),
+            // PostgreSQL cannot compare texts with NUL.
+            (Slot::Text(slot @ None), Value::String(text)) if !text.contains('\0') => {
+                *slot = Some(text);
+            }
             (Slot::Flag(slot @ None), Value::Bool(value)) => *slot = Some(value),
             // Some versions of Microsoft Entra ID send booleans as texts.
             (Slot::Flag(slot @ None), Value::String(text)) => *slot = Some(flag(&text)?),
@@ -159,6 +162,7 @@ mod tests {
             r#"emails[type eq "work"]"#,
             r#"not (userName eq "a")"#,
             "userName pr",
+            r#"userName eq "\u0000""#,
         ] {
             assert!(Filter::parse(text).is_err(), "{text}");
         }

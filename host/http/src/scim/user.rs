@@ -88,7 +88,8 @@ pub(super) struct Attributes {
 
 impl Attributes {
     /// Reads the attributes of a resource. Names of attributes are case-insensitive. Ignores
-    /// read-only and unknown attributes.
+    /// read-only and unknown attributes. `null` means that the resource does not have the attribute
+    /// (RFC 7643, section 2.5).
     ///
     /// # Errors
     /// Returns 400 if a value has the wrong type.
@@ -96,6 +97,10 @@ impl Attributes {
         let mut attributes = Self::default();
         for (name, value) in resource {
             let name = super::filter::without_schema(name).to_ascii_lowercase();
+            // A resource without these attributes leaves them as they are.
+            if value.is_null() && ["active", "password"].contains(&name.as_str()) {
+                continue;
+            }
             match name.split_once('.') {
                 None => attributes.set(&name, None, Some(value))?,
                 Some((name, sub)) => attributes.set(name, Some(sub), Some(value))?,
@@ -202,6 +207,7 @@ mod tests {
         let attributes = of(&json!({
             "schemas": [USER], "id": "x", "USERNAME": "ada", "name": { "GivenName": "Ada", "formatted": "A" },
             "active": "True", "emails": [{ "value": "other@example.org" }], "externalId": null,
+            "password": null,
         }));
         let expected = Attributes {
             user_name: Some("ada".into()),

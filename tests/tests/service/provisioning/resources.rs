@@ -3,6 +3,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use latchmail_core::caller::Origin;
 use latchmail_tests::{PASSWORD, Person, Response, Service, Setup, Variant};
 use serde_json::{Value, json};
 
@@ -148,6 +149,39 @@ async fn what_is_written_is_read() {
         .send("GET /admin/api/v1/aliases/shop@first.test")
         .await;
     gone.fails(404, "There is no such alias");
+}
+
+#[tokio::test]
+async fn values_that_the_configuration_no_longer_allows_can_stay() {
+    let service = service().await;
+    let program = Program::new(&service, "terraform", ALL).await;
+    let created = program
+        .send_json(
+            "POST /admin/api/v1/accounts",
+            &json!({ "address": "ada@first.test" }),
+        )
+        .await
+        .succeeds(201);
+    let id = text(&created["id"]);
+    let accounts = &service.app().directory.accounts;
+    let (now, origin) = (service.clock.now(), Origin::operator());
+    let renamed = accounts.rename(id, "ada@former.test", now, &origin);
+    renamed.await.unwrap();
+    let set = accounts.set_plan(id, "former", now, &origin);
+    assert!(set.await.unwrap());
+    let path = format!("/admin/api/v1/accounts/{id}");
+    let mut account = program.get(&path).await;
+    account["firstName"] = "Ada".into();
+    let change = format!("PATCH {path}");
+    let changed = program.send_json(&change, &account).await.succeeds(200);
+    assert_eq!(changed, account);
+    for refused in [
+        json!({ "address": "augusta@former.test" }),
+        json!({ "plan": "unknown" }),
+    ] {
+        let refused = program.send_json(&change, &refused).await;
+        assert_eq!(refused.status, 400, "{}", refused.json);
+    }
 }
 
 #[tokio::test]

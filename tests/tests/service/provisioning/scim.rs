@@ -129,6 +129,12 @@ async fn the_exchange_of_entra_id() {
     for line in [format!("GET {path}"), format!("DELETE {path}")] {
         fails(&send(&entra, &line, &Value::Null).await, 404, None);
     }
+    let mut again = user.clone();
+    again["userName"] = "again@first.test".into();
+    let again = send(&entra, "POST /scim/v2/Users", &again)
+        .await
+        .succeeds(201);
+    assert_eq!(again["externalId"], user["externalId"]);
     // The account is only disabled until the grace period is over.
     let operator = Program::new(&service, "terraform", ALL).await;
     let account = format!("/admin/api/v1/accounts/{}", text(&created["id"]));

@@ -10,6 +10,10 @@ const SET: &str = "INSERT INTO account_names (account_id, external_id, user_name
     VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (account_id) DO UPDATE SET \
     external_id = excluded.external_id, user_name = excluded.user_name, display_name = excluded.display_name, \
     first_name = excluded.first_name, last_name = excluded.last_name, dob = excluded.dob";
+/// Takes an external id from an account that will be deleted, because such an account is no user of
+/// the identity provider any longer (RFC 7644, section 3.6).
+const TAKE_ID: &str = "UPDATE account_names SET external_id = NULL WHERE external_id = $1 AND account_id <> $2 \
+    AND account_id IN (SELECT id FROM accounts WHERE deletes_at IS NOT NULL)";
 const OTHER_WITH_ID: &str =
     "SELECT 1 FROM account_names WHERE external_id = $1 AND account_id <> $2";
 const SET_PROFILE: &str = "INSERT INTO profiles (account_id, first_name, last_name, dob, created_at) VALUES ($1, $2, $3, $4, $5) \
@@ -85,17 +89,19 @@ impl Names {
 }
 
 /// Stores the names of an account. With a first name, a last name and a date of birth, the account
-/// has a profile. Returns `false` if another account has the external id.
+/// has a profile. Returns `false` if another account has the external id. An account that will be
+/// deleted loses the external id.
 pub(super) async fn write(
     tx: &mut Tx,
     account_id: &str,
     names: &Names,
     now: Timestamp,
 ) -> Result<bool, Error> {
-    if let Some(id) = &names.external_id
-        && tx.exists(OTHER_WITH_ID, (id, account_id)).await?
-    {
-        return Ok(false);
+    if let Some(id) = &names.external_id {
+        tx.execute(TAKE_ID, (id, account_id)).await?;
+        if tx.exists(OTHER_WITH_ID, (id, account_id)).await? {
+            return Ok(false);
+        }
     }
     let mut stored = names.clone();
     if let (Some(first_name), Some(last_name), Some(dob)) =
