@@ -140,7 +140,7 @@ async fn a_rejected_or_expired_hold_keeps_only_its_draft(fresh: Fresh) {
 
 async fn notices_are_limited(fresh: Fresh) {
     const LIMITS: NoticeLimits = NoticeLimits {
-        interval: Duration::from_secs(60),
+        interval: Duration::from_mins(1),
         count: 2,
         period: DAY,
     };
