@@ -425,7 +425,7 @@ async fn no_route_finds_or_changes_resources_of_another_account() {
             body["code"] = json!("a-code");
             let without_body = ["/suspend", "/resume", "/rotate", "/test", "/replay"];
             let takes_body = !without_body.iter().any(|end| line.ends_with(end));
-            if line.ends_with("/approve") {
+            if line.ends_with("/approve") || line.ends_with("/reject") {
                 body = json!({ "hash": "a-hash" });
             }
             let answer = match method.as_str() {

@@ -23,7 +23,7 @@ const CODES: [&str; 2] = ["739241", "q7Wm2xTz94LkPa"];
 pub(super) async fn service(settings: &str) -> Service {
     let service = Setup::default()
         .with_mail()
-        .with("mcp.send_tool = true\nmcp.tools = 'full'\ninbound.local_from = 'mark'")
+        .with("mcp.send_tool = true\nmcp.tools = 'full'")
         .with(settings)
         .start()
         .await;
@@ -156,8 +156,13 @@ impl<'a> World<'a> {
         ];
         let fill = |text: &Value| filled(text.as_str().unwrap_or_default(), number, &values);
         let headers = kind["headers"].as_object().unwrap().iter();
+        // The mail server refuses mail from outside whose sender address is local.
+        let from_outside = |value: &str| value.replace("eve@first.test", "eve@outside.test");
         let headers: serde_json::Map<_, _> = headers
-            .map(|(name, value)| (name.clone(), json!(fill(value))))
+            .map(|(name, value)| match name.as_str() {
+                "From" => (name.clone(), json!(from_outside(&fill(value)))),
+                _ => (name.clone(), json!(fill(value))),
+            })
             .collect();
         let (text, html) = (fill(&kind["text"]), fill(&kind["html"]));
         let uid = self.deliver(&headers.into(), &text, &html, number).await;
