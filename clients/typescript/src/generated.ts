@@ -702,6 +702,18 @@ export type DomainList = {
     used: number;
 };
 
+/** A DNS record that the domain's mail needs. */
+export type DomainRecord = {
+    /** Host name of the record. */
+    host: string;
+    /** Purpose of the record. */
+    kind: DomainRecordKind;
+    /** Whether the record is published with this value; `null` if the check failed. */
+    ok?: boolean | null;
+    /** Value of the record. */
+    value: string;
+};
+
 /** Purpose of a DNS record. */
 export type DomainRecordKind = "MX" | "SPF" | "DKIM" | "DMARC";
 
@@ -1230,7 +1242,7 @@ export type InspectedDomain = ClaimedDomain & {
      * The DNS records of the domain. The list contains the `DKIM` record only if the domain is
      * active.
      */
-    records: Record[];
+    records: DomainRecord[];
 };
 
 /** The result of an inspection. It describes what the installation of a component would do. */
@@ -1966,18 +1978,6 @@ export type RecipientState = {
  * such strings.
  */
 export type Recipients = string | string[];
-
-/** A DNS record that the domain's mail needs. */
-export type Record = {
-    /** Host name of the record. */
-    host: string;
-    /** Purpose of the record. */
-    kind: DomainRecordKind;
-    /** Whether the record is published with this value; `null` if the check failed. */
-    ok?: boolean | null;
-    /** Value of the record. */
-    value: string;
-};
 
 /** A request with a refresh token. */
 export type RefreshBody = {

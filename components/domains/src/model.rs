@@ -64,7 +64,7 @@ pub(crate) struct ClaimedDomain {
 
 /// A DNS record that the domain's mail needs.
 #[derive(Serialize, ToSchema)]
-pub(crate) struct Record {
+pub(crate) struct DomainRecord {
     /// Purpose of the record.
     #[schema(value_type = DomainRecordKind)]
     kind: String,
@@ -83,7 +83,7 @@ pub(crate) struct InspectedDomain {
     domain: ClaimedDomain,
     /// The DNS records of the domain. The list contains the `DKIM` record only if the domain is
     /// active.
-    records: Vec<Record>,
+    records: Vec<DomainRecord>,
 }
 
 impl From<&capability::Domain> for Domain {
@@ -119,7 +119,7 @@ impl From<capability::Domain> for ClaimedDomain {
     }
 }
 
-impl From<Expected> for Record {
+impl From<Expected> for DomainRecord {
     fn from(record: Expected) -> Self {
         Self {
             kind: record.kind,
@@ -134,7 +134,11 @@ impl From<Inspected> for InspectedDomain {
     fn from(inspected: Inspected) -> Self {
         Self {
             domain: inspected.domain.into(),
-            records: inspected.records.into_iter().map(Record::from).collect(),
+            records: inspected
+                .records
+                .into_iter()
+                .map(DomainRecord::from)
+                .collect(),
         }
     }
 }

@@ -425,6 +425,13 @@ DomainList = TypedDict("DomainList", {
     "used": "int",
 })
 
+DomainRecord = TypedDict("DomainRecord", {
+    "host": "str",
+    "kind": "DomainRecordKind",
+    "ok": NotRequired["bool | None"],
+    "value": "str",
+})
+
 DomainRecordKind: TypeAlias = "Literal['MX', 'SPF', 'DKIM', 'DMARC']"
 
 DomainRequest = TypedDict("DomainRequest", {
@@ -757,7 +764,7 @@ InspectedDomain = TypedDict("InspectedDomain", {
     "status": "DomainStatus",
     "verified_at": NotRequired["str | None"],
     "verification": NotRequired["Verification"],
-    "records": "list[Record]",
+    "records": "list[DomainRecord]",
 })
 
 Inspection = TypedDict("Inspection", {
@@ -1155,13 +1162,6 @@ RecipientState = TypedDict("RecipientState", {
 })
 
 Recipients: TypeAlias = "str | list[str]"
-
-Record = TypedDict("Record", {
-    "host": "str",
-    "kind": "DomainRecordKind",
-    "ok": NotRequired["bool | None"],
-    "value": "str",
-})
 
 RefreshBody = TypedDict("RefreshBody", {
     "refreshToken": "str",

@@ -51,6 +51,7 @@ async fn a_hostile_module_has_no_effect(name: &str, path: &str) {
         "webhooks",
         "subscriptions",
         "modules",
+        "queries",
     ]);
     let service = service(&format!("modules.{name}.grants = {all}")).await;
     let world = World::new(&service, name, "refuse").await;

@@ -427,6 +427,8 @@ async fn no_route_finds_or_changes_resources_of_another_account() {
             let takes_body = !without_body.iter().any(|end| line.ends_with(end));
             if line.ends_with("/approve") || line.ends_with("/reject") {
                 body = json!({ "hash": "a-hash" });
+            } else if line.ends_with("/rewind") {
+                body = json!({});
             }
             let answer = match method.as_str() {
                 "PATCH" | "POST" if takes_body => bob.send_json(&line, &body).await,
