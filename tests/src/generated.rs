@@ -94,6 +94,7 @@ impl GeneratedClient {
     pub async fn typescript_package(&self) {
         let modules = self.tools.join("node_modules");
         std::os::unix::fs::symlink(&modules, self.path("node_modules")).unwrap();
+        self.write("package.json", r#"{ "type": "module" }"#);
         self.copy("package.ts");
         let source = Path::new(PACKAGES).join("typescript");
         self.run(Path::new("cp"), &["-r", path(&source), "typescript"])
@@ -104,8 +105,7 @@ impl GeneratedClient {
         self.run(&node, &[path(&compiler), "--project", "typescript"])
             .await;
         let pack = ["pack", "--ignore-scripts", "--silent", "./typescript"];
-        let arguments = [&[path(&npm)][..], &pack].concat();
-        self.run(&node, &arguments).await;
+        self.run(&npm, &pack).await;
         let unpack = ["-c", "tar xzf latchmail-*.tgz"];
         self.run(Path::new("sh"), &unpack).await;
         let strict = "--strict --noUncheckedIndexedAccess --noEmit --skipLibCheck --module nodenext --target es2023 --allowImportingTsExtensions";
