@@ -380,7 +380,8 @@ async fn a_message_that_is_removed_while_its_move_is_read_is_deleted() {
 async fn a_message_keeps_its_number_while_its_move_is_read_without_qresync() {
     let scenarios = || RENAMED.into_iter().chain(MOVED_TWICE).chain(REMOVED);
     with_dovecot(Dovecot::start_without_qresync, async move |test| {
-        test.explore_all(&scenarios().collect::<Vec<_>>()).await;
+        let scenarios: Vec<_> = scenarios().collect();
+        Box::pin(test.explore_all(&scenarios)).await;
     })
     .await;
 }

@@ -140,5 +140,6 @@ pub(super) fn respond(
     request: &Request,
     page: impl Future<Output = Result<Response, Refusal>>,
 ) -> impl Future<Output = Result<Response, Rejection>> {
-    page_session::respond(request, paths::SIGN_IN, page)
+    // The futures of some pages are large.
+    page_session::respond(request, paths::SIGN_IN, Box::pin(page))
 }
