@@ -116,8 +116,8 @@ impl Wire {
         }
     }
 
-    /// Returns `true` if a command failed because of an error in the server (`SERVERBUG`, RFC 5530).
-    /// Such a session of Dovecot can fail again and again, while a new one succeeds.
+    /// Returns `true` if a command failed because of an error in the server (`SERVERBUG`, RFC
+    /// 5530). Such a session of Dovecot can fail again and again, while a new one succeeds.
     pub(crate) fn has_server_error(&self) -> bool {
         self.has_server_error
     }
