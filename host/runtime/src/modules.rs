@@ -13,6 +13,7 @@ mod contract;
 mod convert;
 mod engine;
 mod error;
+mod functions;
 mod handlers;
 mod headers;
 mod health;

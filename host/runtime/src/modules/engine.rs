@@ -6,6 +6,7 @@
 //! calls slower and no interface of this host needs it.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use latchmail_core::error::StartError;
 use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
 
 use super::cache::cache;
+use super::functions::CompiledFunctions;
 
 /// The interval between two ticks while a guest runs. A tick increments the engine's epoch, and a
 /// running guest then yields. If every thread runs a guest, another task can wait for this time
@@ -50,6 +52,31 @@ const FIBER_STACK: usize = GUEST_STACK + 1536 * 1024;
 /// Returns an error if the cache folder cannot be used, or if the machine does not have enough
 /// memory for the pool.
 pub fn engine(sandboxes: u32, cache_dir: &Path) -> Result<Engine, StartError> {
+    let engine = create(&config(sandboxes, cache_dir)?)?;
+    tick(&engine)?;
+    Ok(engine)
+}
+
+/// Creates an engine that only compiles components, into the same cache as [`engine`], and does not
+/// compile functions again that were compiled before.
+pub(super) fn compiler(
+    cache_dir: &Path,
+    functions: Arc<CompiledFunctions>,
+) -> Result<Engine, StartError> {
+    let mut config = config(1, cache_dir)?;
+    config
+        .enable_incremental_compilation(functions)
+        .map_err(|e| StartError::new(format!("compiled functions cannot be reused: {e:#}")))?;
+    create(&config)
+}
+
+fn create(config: &Config) -> Result<Engine, StartError> {
+    Engine::new(config)
+        .map_err(|e| StartError::new(format!("failed to create the sandbox engine: {e:#}")))
+}
+
+/// Returns the settings of the engine. The number of sandboxes does not change compiled code.
+fn config(sandboxes: u32, cache_dir: &Path) -> Result<Config, StartError> {
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(sandboxes)
         .total_core_instances(sandboxes.saturating_mul(CORE_INSTANCES_EACH))
@@ -72,10 +99,7 @@ pub fn engine(sandboxes: u32, cache_dir: &Path) -> Result<Engine, StartError> {
         .max_wasm_stack(GUEST_STACK)
         .async_stack_size(FIBER_STACK)
         .cache(Some(cache(cache_dir)?));
-    let engine = Engine::new(&config)
-        .map_err(|e| StartError::new(format!("failed to create the sandbox engine: {e:#}")))?;
-    tick(&engine)?;
-    Ok(engine)
+    Ok(config)
 }
 
 /// The number of running guests, and whether a guest ran since the last tick.

@@ -6,7 +6,7 @@
 //! modules serve requests.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -69,6 +69,8 @@ const MAX_CACHED_MODULES: usize = 64;
 #[derive(Debug)]
 pub struct Loader {
     engine: Engine,
+    /// The folder of the engine's cache.
+    cache_dir: PathBuf,
     services: Services,
     clock: Clock,
     account_permits: Arc<AccountPermits>,
@@ -184,6 +186,7 @@ impl Loader {
         let (failing, failing_receiver) = mpsc::unbounded_channel();
         let loader = Self {
             engine: engine::engine(sandbox_permits.size(), &config.cache_dir)?,
+            cache_dir: config.cache_dir.clone(),
             services,
             clock,
             account_permits: Arc::new(AccountPermits::new(MAX_ACCOUNT_CALLS)),
@@ -215,7 +218,10 @@ impl Loader {
         if let Some(examined) = self.cached(&digest) {
             return Examined { bytes, ..examined }.named(name);
         }
-        let component = compile(&self.engine, bytes.clone()).await?;
+        // Without a policy, an administrator installs the component, and can do so many times in a
+        // row. The other components are in the engine's cache, except at the first start.
+        let functions = policy.is_none().then_some(self.cache_dir.as_path());
+        let component = compile(&self.engine, bytes.clone(), functions).await?;
         let mount = Mount::read(&bytes)?;
         let exports = contract::check(&self.engine, &component, mount.is_some())?;
         let mut imports = linker::imports(&self.engine, &component);
