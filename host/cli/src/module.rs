@@ -368,7 +368,7 @@ fn check_comparison(response: &Value) -> anyhow::Result<()> {
 }
 
 async fn build(folder: &Path) -> anyhow::Result<()> {
-    let project = Project::find(folder).await?;
+    let project = Project::find(folder, false).await?;
     if !project.build().await? {
         bail!("cannot build {}", project.folder().display());
     }

@@ -62,7 +62,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let _lock = state::lock(&state)?;
     RunFile::remove_stale(&state);
     let started = async {
-        let mut watcher = Watcher::new(&options.watch).await?;
+        let mut watcher = Watcher::new(&options.watch, true).await?;
         let service = Box::pin(Service::start(&options, &state)).await?;
         service.build_outdated(&mut watcher).await?;
         Ok::<_, anyhow::Error>((service, watcher))

@@ -27,7 +27,7 @@ const RUN_FILE: &str = "LATCHMAIL_RUN_FILE";
 /// Returns an error if the module cannot be built or installed, or if the service cannot be
 /// started.
 pub async fn test(folder: &Path, mut options: Options) -> anyhow::Result<bool> {
-    let project = Project::find(folder).await?;
+    let project = Project::find(folder, false).await?;
     if let Err(reason) = check_requirements(&Lookup::Sqlite(PathBuf::new())) {
         print_line(&format!("the tests run without a service: {reason}"));
         return project.test(&[]).await;
@@ -51,7 +51,7 @@ pub async fn test(folder: &Path, mut options: Options) -> anyhow::Result<bool> {
 
 async fn test_in(project: &Project, options: &Options) -> anyhow::Result<bool> {
     let state = state::create_folder(&options.environment)?;
-    let mut watcher = Watcher::new(&[project.folder().to_owned()]).await?;
+    let mut watcher = Watcher::new(&[project.folder().to_owned()], false).await?;
     let service = Box::pin(Service::start(options, &state)).await?;
     let tested = async {
         service.build_outdated(&mut watcher).await?;

@@ -64,14 +64,15 @@ impl Digests {
 }
 
 impl Watcher {
-    /// Finds the modules in these folders without building the modules ([`Project::find`]).
+    /// Finds the modules in these folders without building the modules. `live` is that of
+    /// [`Project::find`].
     ///
     /// # Errors
     /// Returns an error if a folder contains no module.
-    pub async fn new(folders: &[PathBuf]) -> anyhow::Result<Self> {
+    pub async fn new(folders: &[PathBuf], live: bool) -> anyhow::Result<Self> {
         let mut projects = Vec::with_capacity(folders.len());
         for folder in folders {
-            projects.push(Project::find(folder).await?);
+            projects.push(Project::find(folder, live).await?);
         }
         let mut watcher = Self {
             projects,

@@ -18,7 +18,7 @@ use super::components::element;
 /// # Errors
 /// Returns an error if the folder contains no module, or if standard output is closed.
 pub(super) async fn run(socket: &Path, folder: &Path) -> anyhow::Result<()> {
-    let mut watcher = Watcher::new(&[folder.to_owned()]).await?;
+    let mut watcher = Watcher::new(&[folder.to_owned()], true).await?;
     let first = watcher
         .build_outdated(
             |_| false,

@@ -14,12 +14,13 @@ use tokio::process::Command;
 
 const TARGET: &str = "wasm32-wasip2";
 
-/// A build profile for release builds of modules. If a workspace defines this profile, its
-/// `.cargo/config.toml` also optimizes `dev` builds of modules.
-///
-/// For such a workspace, this program uses the profile `dev`, because a `dev` build takes less
-/// time. Otherwise this program uses the profile `release`.
+/// A build profile for release builds of modules. If a workspace defines this profile, its profile
+/// `release` is not for modules, and its [`SETTINGS`] also optimize `dev` builds of modules.
 const OWN_PROFILE: &str = "component";
+
+/// The file of a workspace that optimizes `dev` builds of modules. A new project has this file. A
+/// `dev` build takes much less time than a `release` build.
+const SETTINGS: &str = ".cargo/config.toml";
 
 /// The modules of a folder. Cargo builds the modules together.
 #[derive(Debug)]
@@ -74,11 +75,12 @@ impl Package {
 }
 
 impl Crates {
-    /// Finds the modules in a folder, whose path is absolute.
+    /// Finds the modules in a folder, whose path is absolute. `live` is that of
+    /// [`Project::find`](super::Project::find).
     ///
     /// # Errors
     /// Returns an error if the folder contains no module, or if cargo cannot read the project.
-    pub(super) async fn find(folder: &Path) -> anyhow::Result<Self> {
+    pub(super) async fn find(folder: &Path, live: bool) -> anyhow::Result<Self> {
         let crates: Vec<PathBuf> = if is_crate(folder) {
             vec![folder.to_owned()]
         } else {
@@ -105,7 +107,8 @@ impl Crates {
         }
         let root = std::fs::read_to_string(metadata.workspace_root.join("Cargo.toml"));
         let own = root.is_ok_and(|text| text.contains(&format!("[profile.{OWN_PROFILE}]")));
-        let (profile, folder_of_profile) = if own {
+        let optimized = live && metadata.workspace_root.join(SETTINGS).is_file();
+        let (profile, folder_of_profile) = if own || optimized {
             ("dev", "debug")
         } else {
             ("release", "release")

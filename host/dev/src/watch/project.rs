@@ -20,6 +20,7 @@ const BUILD: &str = "build";
 pub struct Project {
     folder: PathBuf,
     language: Language,
+    live: bool,
 }
 
 #[derive(Debug)]
@@ -32,11 +33,12 @@ enum Language {
 }
 
 impl Project {
-    /// Finds the modules in a folder.
+    /// Finds the modules in a folder. `live` states whether the modules are built after each change
+    /// of a source. Such builds take less time, and their components are not for production.
     ///
     /// # Errors
     /// Returns an error if the folder contains no module, or if cargo cannot read a crate.
-    pub async fn find(folder: &Path) -> anyhow::Result<Self> {
+    pub async fn find(folder: &Path, live: bool) -> anyhow::Result<Self> {
         let folder = folder
             .canonicalize()
             .with_context(|| format!("cannot open the folder {}", folder.display()))?;
@@ -50,9 +52,13 @@ impl Project {
             .find(|(manifest, _)| !is_crate(&folder) && folder.join(manifest).is_file());
         let language = match found {
             Some((_, language)) => language,
-            None => Language::Rust(Crates::find(&folder).await?),
+            None => Language::Rust(Crates::find(&folder, live).await?),
         };
-        Ok(Self { folder, language })
+        Ok(Self {
+            folder,
+            language,
+            live,
+        })
     }
 
     /// Returns the absolute path of the folder.
@@ -100,9 +106,9 @@ impl Project {
     /// component.
     pub async fn build(&self) -> anyhow::Result<bool> {
         let output = self.folder.join(BUILD);
-        let command = match &self.language {
+        let mut command = match &self.language {
             Language::Rust(crates) => crates.build_command(),
-            Language::Javascript => self.command("npm", &["run", "--silent", "build"]),
+            Language::Javascript => self.command("npm", &["run", "--silent", "build", "--"]),
             Language::Python => self.command(&self.python(), &["build.py"]),
             Language::Go => {
                 std::fs::create_dir_all(&output)
@@ -110,6 +116,9 @@ impl Project {
                 go::build_command(&self.folder, &output)
             }
         };
+        if self.live && matches!(self.language, Language::Javascript | Language::Python) {
+            command.arg("--live");
+        }
         let built = succeeds(command).await?;
         if built && matches!(self.language, Language::Go) {
             go::write_component(&self.folder, &output).await?;
