@@ -9,7 +9,9 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use latchmail_tests::{PASSWORD, ProgramOutput, Service, Setup, cache, program};
+use latchmail_tests::{
+    DockerRegistry, PASSWORD, ProgramOutput, Service, Setup, cache, examples, program,
+};
 use serde_json::json;
 use tokio::process::Command;
 
@@ -26,12 +28,15 @@ struct Blocks {
     settings: String,
 }
 
+/// Returns the text of a page.
+fn read(page: &str) -> String {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
+    fs::read_to_string(docs.join(page)).unwrap()
+}
+
 impl Blocks {
     fn of(page: &str) -> Self {
-        let file = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("../docs")
-            .join(page);
-        let text = fs::read_to_string(file).unwrap();
+        let text = read(page);
         let mut blocks = Self::default();
         let mut lines = text.lines();
         while let Some(line) = lines.next() {
@@ -170,4 +175,55 @@ fn the_pages_about_routes_and_languages_have_no_blocks() {
         let blocks = Blocks::of(page);
         assert_eq!((&*blocks.commands, &*blocks.settings), ("", ""), "{page}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_about_registries_leads_to_a_module_that_is_upgraded() {
+    let registry = DockerRegistry::start().await;
+    let section = "modules.rules.grants = ['mailbox']\nmodules.rules.scopes = ['mail:read']\n";
+    let service = Service::with(&(registry.settings() + section)).await;
+    let reference = registry.reference("1.0.0");
+    let server = reference.split('/').nth(2).unwrap();
+    let component = service.state.join("rules.wasm");
+    let page = read("registry.md");
+    let blocks = page.split("```sh\n").skip(1);
+    let lines = blocks.flat_map(|block| block.split("```").next().unwrap().lines());
+    let replace = |line: &str| {
+        line.replace("registry.example.com", server)
+            .replace("rules.wasm", component.to_str().unwrap())
+    };
+    // The page shows the installation before the publication.
+    let (publish, consume): (Vec<String>, Vec<String>) = lines
+        .map(replace)
+        .partition(|line| line.contains(" push ") || line.starts_with("cosign"));
+    let run = async |line: &str, more: &[&str]| {
+        let arguments = line.strip_prefix("latchmail ").unwrap().split(' ');
+        let arguments: Vec<&str> = arguments.chain(more.iter().copied()).collect();
+        let output = service.operator_with_all_settings(&arguments, &[]).await;
+        output.succeeds()
+    };
+    let push = async |version: &str| {
+        let pushed = run(&publish[0].replace("1.0.0", version), &[]).await;
+        registry.sign(pushed.trim().strip_prefix("pushed ").unwrap());
+    };
+    assert!(publish[1].starts_with("cosign sign --key"), "{publish:?}");
+    let mut bytes = fs::read(examples().join("latchmail_rules.wasm")).unwrap();
+    fs::write(&component, &bytes).unwrap();
+    push("1.0.0").await;
+    let [inspect, install, plan, upgrade] = &consume[..] else {
+        panic!("the page has other commands: {consume:?}");
+    };
+    run(inspect, &[]).await;
+    let installed = run(install, &["--yes"]).await;
+    assert!(installed.contains("rules 0.0.0 is serving"), "{installed}");
+    let current = run(plan, &[]).await;
+    assert!(current.contains("up to date"), "{current}");
+    // A custom section without content makes another artifact.
+    bytes.extend([0, 2, 1, b'x']);
+    fs::write(&component, &bytes).unwrap();
+    push("1.1.0").await;
+    let newest = run(plan, &[]).await;
+    assert!(newest.contains(":1.1.0@sha256:"), "{newest}");
+    let upgraded = run(upgrade, &["--yes"]).await;
+    assert!(upgraded.contains(":1.1.0@sha256:"), "{upgraded}");
 }
