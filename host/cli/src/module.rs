@@ -361,7 +361,7 @@ fn inspections(response: &Value) -> Vec<String> {
 fn check_comparison(response: &Value) -> anyhow::Result<()> {
     let count = |key: &str| response[key].as_u64().unwrap_or(0);
     match (count("compared"), count("different")) {
-        (0, _) => bail!("no request was compared; clients must send read requests meanwhile"),
+        (0, _) => bail!("no request was compared: no client sent a read request in this time"),
         (_, 0) => Ok(()),
         (compared, different) => bail!("{different} of {compared} responses differ"),
     }

@@ -29,11 +29,12 @@ fn version(folder: &TempDir, does: &str) -> PathBuf {
 async fn compare(
     ada: &Person<'_>,
     (module, file): (&str, &Path),
-    requests: usize,
+    requests: u32,
     lines: &[String],
 ) -> ProgramOutput {
     let file = file.display();
-    let line = format!("module compare {module} {file} --requests {requests} --json");
+    let line =
+        format!("module compare {module} {file} --requests {requests} --seconds 3600 --json");
     let compared = ada.service.operator(&line, "");
     tokio::pin!(compared);
     let mut lines = lines.iter().cycle();
@@ -169,8 +170,8 @@ async fn the_same_build_and_a_renamed_segment_make_no_difference() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn the_same_build_of_the_mail_routes_makes_no_difference() {
+/// Compares the mail routes with the same build, in this number of requests.
+async fn compare_mail_routes(requests: u32) {
     let service = start().await;
     let ada = service.person("ada").await;
     ada.receive(RICH_MESSAGE).await;
@@ -193,7 +194,7 @@ async fn the_same_build_of_the_mail_routes_makes_no_difference() {
         .map(|path| format!("GET /api/v1/mail/{path}"))
         .collect();
     let mail = modules().join("latchmail_mail.wasm");
-    let output = compare(&ada, ("mail", &mail), 110, &lines).await;
+    let output = compare(&ada, ("mail", &mail), requests, &lines).await;
     let (found, lines) = differences(&output);
     assert_eq!((output.status, lines.len()), (0, 0), "{output:?}");
     assert_eq!(
@@ -202,8 +203,13 @@ async fn the_same_build_of_the_mail_routes_makes_no_difference() {
             &found["notRepeatable"],
             &found["unstable"]
         ),
-        (&json!(110), &json!(0), &json!([]))
+        (&json!(requests), &json!(0), &json!([]))
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_build_of_the_mail_routes_makes_no_difference() {
+    compare_mail_routes(110).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -247,5 +253,15 @@ async fn standard_components_and_modules_with_only_handlers_are_not_compared() {
         let compare = format!("module compare {name} {file}");
         let refused = service.operator(&compare, "").await;
         refused.fails_mentioning("is a standard component or has only handlers");
+    }
+}
+
+mod long {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    #[ignore = "it takes long; ./just test-all runs it"]
+    async fn the_same_build_makes_no_difference_in_fifty_thousand_requests() {
+        compare_mail_routes(50_000).await;
     }
 }

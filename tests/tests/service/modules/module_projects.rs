@@ -159,6 +159,7 @@ mod long {
         let folder = tempfile::tempdir().unwrap();
         let project = create(folder.path(), language).await;
         let bin = operator_bin(folder.path(), &service);
+        let begun = Instant::now();
         let blocks = blocks(&project);
         let [build, install] = &blocks[..] else {
             panic!("the README has other blocks");
@@ -181,6 +182,8 @@ mod long {
         let ada = service.person("ada").await;
         let hello = ada.send("GET /api/v1/first-try/hello").await;
         assert_eq!(hello.succeeds(200), json!({ "hello": ada.address }));
+        // The first compilation of the component, above, is a part of this time.
+        eprintln!("{language}: first response after {:?}", begun.elapsed());
         ada.receive("From: eve@outside.test\nSubject: One\n\nHello\n")
             .await;
         let news = ada.send("GET /api/v1/first-try/news").await.succeeds(200);
