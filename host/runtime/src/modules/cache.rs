@@ -8,9 +8,9 @@ use std::time::{Duration, SystemTime};
 use latchmail_core::error::StartError;
 use wasmtime::{Cache, CacheConfig};
 
-/// The part of a file name that marks an unfinished file of Wasmtime. While an unfinished file
+/// The part of a file name that marks an unfinished file. While an unfinished file of Wasmtime
 /// exists, no other process writes the same cache entry.
-const UNFINISHED: &str = ".wip-atomic-write-";
+pub(super) const UNFINISHED: &str = ".wip-atomic-write-";
 
 /// The minimum age of an unfinished file that is removed. Writing a file takes much less time, so
 /// the writer of an older file was killed or the disk was full. Another service with the same
@@ -19,7 +19,7 @@ const MAX_UNFINISHED_AGE: Duration = Duration::from_mins(1);
 
 /// The folder in `cache_dir` that belongs to Wasmtime. Wasmtime deletes other files in this folder,
 /// so no other data can be there.
-const FOLDER: &str = "compiled";
+pub(super) const FOLDER: &str = "compiled";
 
 /// The maximum depth of folders below [`FOLDER`] in which unfinished files are searched.
 const MAX_DEPTH: u32 = 3;

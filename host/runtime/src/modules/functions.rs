@@ -13,6 +13,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use wasmtime::CacheStore;
 
+use super::cache::{FOLDER, UNFINISHED};
+
 /// The file in the cache folder.
 const FILE: &str = "functions";
 
@@ -30,6 +32,9 @@ type Key = [u8; KEY_LENGTH];
 /// The functions that were compiled before, and those that are compiled now.
 pub(super) struct CompiledFunctions {
     file: PathBuf,
+    /// The file until it is complete. It is removed as an unfinished file of Wasmtime if this
+    /// process is killed.
+    draft: PathBuf,
     state: Mutex<State>,
 }
 
@@ -63,8 +68,10 @@ impl CompiledFunctions {
     /// Uses the file in this folder. No other user must have write access to the folder, because
     /// the functions are run without a check ([`super::cache::cache`] checks this).
     pub(super) fn in_folder(cache_dir: &Path) -> Self {
+        let draft = format!("{FILE}{UNFINISHED}{}", std::process::id());
         Self {
             file: cache_dir.join(FILE),
+            draft: cache_dir.join(FOLDER).join(draft),
             state: Mutex::default(),
         }
     }
@@ -76,7 +83,10 @@ impl CompiledFunctions {
         let Some(functions) = state.functions.as_ref().filter(|_| state.changed) else {
             return;
         };
-        if let Err(error) = write(&self.file, functions) {
+        let written =
+            write(&self.draft, functions).and_then(|()| fs::rename(&self.draft, &self.file));
+        if let Err(error) = written {
+            let _ = fs::remove_file(&self.draft);
             tracing::warn!(file = %self.file.display(), %error, "failed to store compiled functions");
         }
     }
@@ -163,11 +173,10 @@ fn read(file: &Path) -> Option<HashMap<Key, Function>> {
     Some(functions)
 }
 
-/// Replaces the file. The checksum at its end detects a file that two processes have written at the
-/// same time.
+/// Writes the functions to a new file. The checksum at its end detects a file that is not complete
+/// after a power failure.
 fn write(file: &Path, functions: &HashMap<Key, Function>) -> io::Result<()> {
-    let draft = file.with_extension("new");
-    let mut output = BufWriter::new(File::create(&draft)?);
+    let mut output = BufWriter::new(File::create(file)?);
     let mut checksum = crc32fast::Hasher::new();
     let mut put = |bytes: &[u8]| {
         checksum.update(bytes);
@@ -180,8 +189,7 @@ fn write(file: &Path, functions: &HashMap<Key, Function>) -> io::Result<()> {
         put(&function.code)?;
     }
     output.write_all(&checksum.finalize().to_le_bytes())?;
-    output.flush()?;
-    fs::rename(&draft, file)
+    output.flush()
 }
 
 #[cfg(test)]
@@ -191,7 +199,7 @@ mod tests {
     #[test]
     fn functions_are_read_again_and_a_damaged_file_is_ignored() {
         let folder = std::env::temp_dir().join(format!("lm-functions-{}", std::process::id()));
-        fs::create_dir(&folder).unwrap();
+        fs::create_dir_all(folder.join(FOLDER)).unwrap();
         let open = || CompiledFunctions::in_folder(&folder);
         let first = open();
         assert!(first.get(&[1; KEY_LENGTH]).is_none());
