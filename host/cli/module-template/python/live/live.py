@@ -10,9 +10,28 @@ import importlib.abc
 import importlib.util
 import json
 import sys
+from pathlib import Path
 
-# Imports all modules that the sources need. A sandbox has no files, so it cannot read them later.
-import app  # noqa: F401
+import app
+
+
+def _names(files):
+    """Returns the names of modules by the relative paths of their files."""
+    return [file.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for file in files]
+
+
+def _import_all():
+    """Imports all modules that the sources need. A sandbox has no files, so it cannot read them later."""
+    folder = Path(app.__file__).parent
+    for name in _names(str(file.relative_to(folder)) for file in sorted(folder.rglob("*.py"))):
+        try:
+            importlib.import_module(name)
+        except Exception:
+            # `app` does not import this module. If it does so later, it reports the error.
+            pass
+
+
+_import_all()
 
 # build.py finds this text in the component, and writes the sources over the spaces.
 MARK = b"latchmail-live-sources:"
@@ -56,8 +75,7 @@ def _current_app():
     """Imports the sources at the first call in a sandbox."""
     if not any(isinstance(finder, _Sources) for finder in sys.meta_path):
         texts = json.loads(SOURCES[len(MARK) :])
-        for origin in texts:
-            name = origin.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        for name in _names(texts):
             sys.modules.pop(name, None)
         sys.meta_path.insert(0, _Sources(texts))
     return importlib.import_module("app")
