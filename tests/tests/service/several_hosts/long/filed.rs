@@ -7,10 +7,10 @@ use tokio::time::sleep;
 use crate::modules::handlers::kills::{FILE_ALL, check_filed, deliver_some, owners};
 use crate::modules::handlers::{READ_AND_WRITE, actor, section, switch};
 
-const MESSAGES: usize = 1_000;
+const MESSAGES: usize = 10_000;
 const KILLS: usize = 20;
 /// The longest time until a kill, in milliseconds.
-const PAUSE: usize = 1_500;
+const PAUSE: usize = 5_000;
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "it takes long; ./just test-all runs it"]
