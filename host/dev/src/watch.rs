@@ -29,7 +29,7 @@ use snapshot::Snapshot;
 
 /// The polling interval. A build starts only after no file has changed for one interval, because an
 /// editor can save several files in quick succession.
-const INTERVAL: Duration = Duration::from_millis(200);
+const INTERVAL: Duration = Duration::from_millis(100);
 
 /// The watched projects, the last snapshot of their sources, and the digests of their components.
 pub struct Watcher {
