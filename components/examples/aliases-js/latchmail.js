@@ -36,6 +36,10 @@ export function refusal(thrown) {
   throw thrown;
 }
 
+// Returns the error that an error of a single function contains, for example of `setFlags`. Returns
+// any other error unchanged.
+const cause = (error) => (error.tag === 'failed' ? error.val : error);
+
 // Returns the access of a route that accepts these kinds of credentials, each with its scope.
 function accept(kinds) {
   return { tag: 'credentials', val: kinds.map(([kind, scope]) => ({ kind, scope })) };
@@ -86,7 +90,7 @@ export function serve(host, { name, version, description, routes }) {
         const answer = actions.get(operation)(host, new Request(request));
         return answer instanceof Answer ? json(answer.status, answer.value) : json(200, answer);
       } catch (error) {
-        const { status, code, message, headers } = error instanceof Failure ? error : failed(refusal(error), host);
+        const { status, code, message, headers } = error instanceof Failure ? error : failed(cause(refusal(error)), host);
         return json(status, { error: message, code }, headers);
       }
     },
@@ -116,15 +120,19 @@ export function handlers(host, { events = [], onEvent, timers = [] }) {
   };
 }
 
-// Returns the outcome of an action. If an object no longer exists, the call is done. A capability
-// that failed temporarily is tried again in a minute.
+// Returns the outcome of an action. If an object no longer exists, the call is done. If a message
+// has another version, the call is repeated at once. A capability that failed temporarily is tried
+// again in a minute.
 function outcome(act) {
   try {
     return act() ?? { tag: 'done' };
   } catch (error) {
-    const { tag, val } = refusal(error);
+    const { tag, val } = cause(refusal(error));
     if (tag === 'not-found') {
       return { tag: 'done' };
+    }
+    if (tag === 'version-mismatch') {
+      return retry(1);
     }
     return val?.text === undefined ? retry(60) : pause(val.text);
   }

@@ -97,7 +97,7 @@ class Routes:
         except Failure as failure:
             return _failure(failure)
         except Err as refused:
-            return _failure(_failed(refused.value, self._host))
+            return _failure(_failed(_cause(refused.value), self._host))
         if isinstance(answer, Created):
             return _answer(201, answer.value)
         return _answer(200, answer)
@@ -149,14 +149,26 @@ class Handlers:
         return self._outcome(lambda: action(self._host))
 
     def _outcome(self, act):
-        """Calls a function. If an object no longer exists, the call is done. After a temporary failure, it is tried again in a minute."""
+        """Calls a function.
+
+        If an object no longer exists, the call is done. If a message has another version, the call is repeated at once. After a
+        temporary failure, it is tried again in a minute.
+        """
         try:
             return act() or self._wit.Outcome_Done()
         except Err as refused:
-            if isinstance(refused.value, types.Error_NotFound):
+            error = _cause(refused.value)
+            if isinstance(error, types.Error_NotFound):
                 return self._wit.Outcome_Done()
-            problem = getattr(refused.value, "value", None)
+            if type(error).__name__.endswith("_VersionMismatch"):
+                return self.retry(1)
+            problem = getattr(error, "value", None)
             return self.retry(60) if problem is None else self.pause(problem.text)
+
+
+def _cause(error):
+    """Returns the error that an error of a single function contains, for example of `set_flags`, or the error itself."""
+    return error.value if type(error).__name__.endswith("_Failed") else error
 
 
 def _failure(failure):
