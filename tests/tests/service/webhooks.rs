@@ -10,7 +10,7 @@ mod subscriptions;
 
 use std::time::Duration;
 
-use latchmail_tests::{Person, Receiver, Service, wait_until};
+use latchmail_tests::{Person, Receiver, Service, Setup, wait_until};
 use serde_json::{Value, json};
 
 /// Starts a service with mail, and a receiver that the service allows.
@@ -18,6 +18,14 @@ async fn start() -> (Service, Receiver) {
     let receiver = Receiver::start().await;
     let service = Service::with_mail_and(&receiver.setting()).await;
     (service, receiver)
+}
+
+/// Starts a service whose times of webhooks depend on the clock of the test only. With PostgreSQL,
+/// they depend on the clock of the database.
+async fn start_with_clock() -> (Service, Receiver) {
+    let receiver = Receiver::start().await;
+    let setup = Setup::default().on_sqlite().with_mail();
+    (setup.with(&receiver.setting()).start().await, receiver)
 }
 
 /// Creates a webhook of a person's session. Returns its id and its secret.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::TryStreamExt as _;
-use latchmail_tests::{Imap, Person, Service, append_message, imap};
+use latchmail_tests::{Imap, Person, Service, Setup, append_message, imap};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
@@ -56,7 +56,8 @@ async fn flags_in(client: &mut Imap, folder: &str) -> Vec<String> {
 
 #[tokio::test]
 async fn a_snoozed_message_comes_back_unread_to_its_folder() {
-    let service = Service::with_mail().await;
+    // With PostgreSQL, the clock of the database decides.
+    let service = Setup::default().on_sqlite().with_mail().start().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
     client.create("Letters").await.unwrap();

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use latchmail_tests::{Behaviour, append_message, imap, wait_until};
 use serde_json::{Value, json};
 
-use super::{advance, create, deliver, deliveries, start, wait_for_state};
+use super::{advance, create, deliver, deliveries, start, start_with_clock, wait_for_state};
 
 #[tokio::test]
 async fn events_arrive_signed_and_in_order() {
@@ -109,7 +109,7 @@ async fn an_event_has_the_same_id_and_body_after_a_failure_and_a_restart() {
 
 #[tokio::test]
 async fn a_rotated_secret_signs_together_with_the_previous_one_for_a_day() {
-    let (service, receiver) = start().await;
+    let (service, receiver) = start_with_clock().await;
     let ada = service.person("ada").await;
     let (id, first) = create(&ada, &json!({ "url": receiver.url("/") })).await;
     let test = format!("POST /api/v1/webhooks/{id}/test");

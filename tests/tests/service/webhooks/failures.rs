@@ -5,7 +5,7 @@ use std::time::Duration;
 use latchmail_tests::{Agent, Behaviour, Receiver, Service, wait_until};
 use serde_json::{Value, json};
 
-use super::{advance, create, deliver, deliveries, start, state, wait_for_state};
+use super::{advance, create, deliver, deliveries, start, start_with_clock, state, wait_for_state};
 
 #[tokio::test]
 async fn a_receiver_that_is_gone_disables_its_webhook() {
@@ -49,7 +49,7 @@ async fn a_receiver_that_is_gone_disables_its_webhook() {
 
 #[tokio::test]
 async fn an_event_fails_after_a_day_and_the_webhook_after_three_days() {
-    let (service, receiver) = start().await;
+    let (service, receiver) = start_with_clock().await;
     receiver.behave(Behaviour::Status(500));
     let ada = service.person("ada").await;
     let (id, _) = create(&ada, &json!({ "url": receiver.url("/") })).await;
