@@ -146,6 +146,6 @@ mod tests {
             let error = basic(text, "host").unwrap_err();
             assert!(error.contains(reason), "{error}");
         }
-        assert!(Credentials::parse("[]").is_none());
+        assert!(Credentials::parse("{").is_none());
     }
 }
