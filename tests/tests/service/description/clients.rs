@@ -7,18 +7,23 @@ use latchmail_tests::administrator::Administrator;
 use latchmail_tests::{GeneratedClient, Nameserver, PASSWORD, RICH_MESSAGE, Setup, Variant};
 use serde_json::{Value, json};
 
+use crate::modules::handlers::{READ_AND_WRITE, actor, section};
+
 /// Starts a service with the accounts that calls of all operations need, and passes a generated
 /// client to `run`. One account has mail and a claimed domain, one is a member of its mailbox, and
-/// one is an administrator. The administrator is signed in with a second factor.
+/// one is an administrator. The administrator is signed in with a second factor. The module `actor`
+/// can handle events.
 async fn with_generated_client(run: impl AsyncFnOnce(GeneratedClient)) {
     let dns = Nameserver::start().await;
     let service = Setup::default()
         .with_mail()
         .with("base_url = ''")
         .with("new_modules.paths = ['/variant/']")
+        .with(&section("actor", READ_AND_WRITE))
         .with(&format!("dns.server = '{}'", dns.address))
         .start()
         .await;
+    service.install(&[actor("none").component()]).await;
     let ada = service.person("ada").await;
     ada.receive(RICH_MESSAGE).await;
     let claim = json!({ "domain": "ada.example" });
