@@ -14,6 +14,8 @@ use latchmail_tests::{
 };
 use serde_json::json;
 
+use crate::modules::handlers::{READ_AND_WRITE, actor, section, switch};
+
 const INBOX: &str = "GET /api/v1/mail/folders/INBOX/messages";
 const AVAILABLE: &str = "GET /api/v1/auth/username-available?username=ada";
 
@@ -63,8 +65,19 @@ pub(super) async fn use_mail(ada: &Person<'_>) {
 
 #[tokio::test]
 async fn the_exported_metrics_are_exactly_the_documented_ones() {
-    let service = Setup::default().with_mail().with(METRICS).start().await;
-    use_mail(&service.person("ada").await).await;
+    let setup = Setup::default().with_mail().with(METRICS);
+    let setup = setup.with(&section("actor", READ_AND_WRITE));
+    let service = setup.start().await;
+    service.install(&[actor("none").component()]).await;
+    let ada = service.person("ada").await;
+    switch(&ada, true).await;
+    use_mail(&ada).await;
+    wait_until("a module was called for an event", async || {
+        let scrape = service.scrape().await;
+        let names = ["latchmail_handler_calls_total", "latchmail_handlers_paused"];
+        names.iter().all(|name| !scrape.labels(name).is_empty())
+    })
+    .await;
     let scrape = service.scrape().await;
     let exported = scrape.families.iter().map(|(name, kind)| {
         let labels = scrape.labels(name).into_iter().collect();
