@@ -1,6 +1,7 @@
 //! Events: rights, order, the owner's and the operator's switches, and several hosts.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
