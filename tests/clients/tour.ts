@@ -383,8 +383,8 @@ await ok(me.DELETE('/api/v1/aliases/{id}', { params: { path: { id } } }));
 await ok(me.PATCH('/api/v1/profile', { body: { first_name: 'Augusta' } }));
 await ok(me.GET('/api/v1/profile'));
 await ok(me.GET('/api/v1/profile/modules'));
-const actor = { params: { path: { name: 'actor' } } };
-await ok(me.PUT('/api/v1/profile/modules/{name}', { ...actor, body: { enabled: true } }));
+const filer = { params: { path: { name: 'filer' } } };
+await ok(me.PUT('/api/v1/profile/modules/{name}', { ...filer, body: { enabled: true } }));
 const token = await ok(me.POST('/api/v1/tokens', { body: { label: 'a tour', scopes: ['mail:read'], expiresInDays: 1 } }));
 const reader = clientOf(token.token);
 await ok(reader.GET('/api/v1/mail/folders'));
@@ -442,9 +442,9 @@ await ok(admin.POST('/api/v1/admin/modules', { body: { modules: newer, accept: t
 const compared = { modules: newer, requests: 1, seconds: 1 };
 await ok(admin.POST('/api/v1/admin/modules/{name}/compare', { ...module, body: compared }));
 const account = data.address;
-await ok(admin.POST('/api/v1/admin/modules/{name}/preview', { ...actor, body: { account, last: 1 } }));
+await ok(admin.POST('/api/v1/admin/modules/{name}/preview', { ...filer, body: { account, last: 1 } }));
 // It is not paused.
-await status(404, admin.POST('/api/v1/admin/modules/{name}/resume', { ...actor, body: { account, skip: false } }));
+await status(404, admin.POST('/api/v1/admin/modules/{name}/resume', { ...filer, body: { account, skip: false } }));
 await ok(admin.GET('/api/v1/admin/modules/{name}', module));
 await ok(admin.GET('/api/v1/admin/modules/{name}/log', module));
 await ok(admin.POST('/api/v1/admin/modules/{name}/disable', module));

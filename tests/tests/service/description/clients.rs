@@ -4,26 +4,30 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use latchmail_tests::administrator::Administrator;
-use latchmail_tests::{GeneratedClient, Nameserver, PASSWORD, RICH_MESSAGE, Setup, Variant};
+use latchmail_tests::{
+    GeneratedClient, Nameserver, PASSWORD, RICH_MESSAGE, Setup, Variant, fixtures,
+};
 use serde_json::{Value, json};
-
-use crate::modules::handlers::{READ_AND_WRITE, actor, section};
 
 /// Starts a service with the accounts that calls of all operations need, and passes a generated
 /// client to `run`. One account has mail and a claimed domain, one is a member of its mailbox, and
-/// one is an administrator. The administrator is signed in with a second factor. The module `actor`
-/// can handle events.
+/// one is an administrator. The administrator is signed in with a second factor. The module `filer`
+/// handles events, and has no routes.
 async fn with_generated_client(run: impl AsyncFnOnce(GeneratedClient)) {
     let dns = Nameserver::start().await;
+    let handler = format!(
+        "modules.filer.source = '{}'\nmodules.filer.grants = ['mailbox']\nmodules.filer.paths = ['/filer/']\n\
+         modules.filer.scopes = ['mail:read', 'mail:write']",
+        fixtures().join("fixture_alone.wasm").display()
+    );
     let service = Setup::default()
         .with_mail()
         .with("base_url = ''")
         .with("new_modules.paths = ['/variant/']")
-        .with(&section("actor", READ_AND_WRITE))
+        .with(&handler)
         .with(&format!("dns.server = '{}'", dns.address))
         .start()
         .await;
-    service.install(&[actor("none").component()]).await;
     let ada = service.person("ada").await;
     ada.receive(RICH_MESSAGE).await;
     let claim = json!({ "domain": "ada.example" });
