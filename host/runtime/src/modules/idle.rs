@@ -87,16 +87,13 @@ impl IdleSandboxes {
     pub(super) fn keep(
         &self,
         permit: SandboxPermit,
-        instance: Instance,
+        mut instance: Instance,
         idle_call: impl FnOnce() -> Call,
     ) -> Option<(SandboxPermit, Instance)> {
-        if !self.reuse {
+        if !self.reuse || !instance.clear(idle_call) {
             return Some((permit, instance));
         }
-        match instance.into_idle(idle_call) {
-            Ok(instance) => add(&self.state, permit, instance),
-            Err(instance) => Some((permit, instance)),
-        }
+        add(&self.state, permit, instance)
     }
 
     /// Drops all idle sandboxes. After this call, no sandbox becomes idle.

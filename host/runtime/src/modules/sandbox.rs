@@ -272,16 +272,16 @@ impl Instance {
     }
 
     /// Removes all data of the caller after a successful request, so that the instance can become
-    /// idle. `idle_call` creates the new call state. If the instance cannot serve another request,
-    /// returns the unchanged instance as `Err`.
-    pub(crate) fn into_idle(mut self, idle_call: impl FnOnce() -> Call) -> Result<Self, Self> {
+    /// idle. `idle_call` creates the new call state. Returns `false`, and changes nothing, if the
+    /// instance cannot serve another request.
+    pub(crate) fn clear(&mut self, idle_call: impl FnOnce() -> Call) -> bool {
         let sandbox = self.store.data_mut();
         if !sandbox.is_reusable() {
-            return Err(self);
+            return false;
         }
         sandbox.call = idle_call();
         sandbox.earlier_output = sandbox.output.contents().len();
-        Ok(self)
+        true
     }
 }
 

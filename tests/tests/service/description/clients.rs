@@ -16,7 +16,8 @@ use serde_json::{Value, json};
 async fn with_generated_client(run: impl AsyncFnOnce(GeneratedClient)) {
     let dns = Nameserver::start().await;
     let handler = format!(
-        "modules.filer.source = '{}'\nmodules.filer.grants = ['mailbox']\nmodules.filer.paths = ['/filer/']\n\
+        "modules.filer.source = '{}'\nmodules.filer.grants = ['mailbox']\n\
+         modules.filer.paths = ['/filer/']\n\
          modules.filer.scopes = ['mail:read', 'mail:write']",
         fixtures().join("fixture_alone.wasm").display()
     );

@@ -101,12 +101,12 @@ impl BlobSource for Letters {
     }
 }
 
-fn with_content(content: Resource<Blob>) -> Outcome<RawMessage> {
-    Ok(RawMessage {
+fn with_content(content: Resource<Blob>) -> RawMessage {
+    RawMessage {
         subject: "Letters".into(),
         content,
         version: "1".into(),
-    })
+    }
 }
 
 fn read(blob: &mut Blob, offset: u64, length: usize) -> Option<bytes::Bytes> {
@@ -118,7 +118,7 @@ fn a_replayed_blob_has_the_bytes_that_were_read() {
     let (mut recording, mut table) = (recording(), ResourceTable::new());
     let content = table.push(Blob::from_source(6, Arc::new(Letters))).unwrap();
     let rep = content.rep();
-    let result = with_content(content);
+    let result: Outcome<RawMessage> = Ok(with_content(content));
     recording.record::<WithHandles, _>(key("mailbox.get_raw_message", "1"), &result, &mut table);
     let handle = Resource::new_own(rep);
     let mut blob: Blob = table.delete(handle).unwrap();
@@ -147,7 +147,7 @@ fn a_blob_in_memory_is_recorded_with_its_bytes() {
     let (mut recording, mut table) = (recording(), ResourceTable::new());
     let content = table.push(Blob::new("text".into())).unwrap();
     let key = key("mailbox.get_raw_message", "1");
-    recording.record::<WithHandles, _>(key, &with_content(content), &mut table);
+    recording.record::<WithHandles, _>(key, &Ok(with_content(content)), &mut table);
     let mut replay = replay(recording);
     let mut table = ResourceTable::new();
     let result: Outcome<RawMessage> = replay.replay::<WithHandles, _>(key, &mut table);
