@@ -19,7 +19,8 @@ pub(super) struct Component {
         content_encoding = "base64",
         pattern = "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?$"
     )]
-    component: usize,
+    #[serde(rename = "component")]
+    blob: usize,
     /// The name of the module if the component has no manifest with a name: it exports only
     /// handlers, or it is mounted. Otherwise the name has no effect.
     #[serde(default)]
@@ -57,7 +58,7 @@ pub(super) fn new_components(
     request: &Request,
 ) -> Result<Vec<NewComponent>, Rejection> {
     let new = |component: Component| {
-        let bytes = request.blobs.get(component.component).ok_or_else(|| {
+        let bytes = request.blobs.get(component.blob).ok_or_else(|| {
             Rejection::bad_request(codes::INVALID_BASE64, "component must be in base64")
         })?;
         Ok(NewComponent {

@@ -410,7 +410,7 @@ async fn a_request_logs_one_line_without_its_content() {
     let log = logged(async {
         let headers = [("Authorization", "Bearer session-Secret1")];
         let uri = "/session?q=Secret2";
-        let response = send(&service, "POST", uri, &headers, "Secret3").await;
+        let response = Box::pin(send(&service, "POST", uri, &headers, "Secret3")).await;
         assert!(response.json()["body"] == "Secret3");
         response.header("x-request-id").unwrap().clone_into(&mut id);
     })
@@ -433,7 +433,7 @@ async fn the_cause_of_an_error_is_logged_once_with_the_request_id_and_not_sent()
     for method in ["GET", "POST"] {
         let mut id = String::new();
         let log = logged(async {
-            let response = send(&service, method, "/panic", &[], "").await;
+            let response = Box::pin(send(&service, method, "/panic", &[], "")).await;
             assert!(!String::from_utf8_lossy(&response.body).contains("on purpose"));
             response.header("x-request-id").unwrap().clone_into(&mut id);
         })

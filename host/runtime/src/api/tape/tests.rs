@@ -147,7 +147,8 @@ fn a_blob_in_memory_is_recorded_with_its_bytes() {
     let (mut recording, mut table) = (recording(), ResourceTable::new());
     let content = table.push(Blob::new("text".into())).unwrap();
     let key = key("mailbox.get_raw_message", "1");
-    recording.record::<WithHandles, _>(key, &Ok(with_content(content)), &mut table);
+    let result: Outcome<RawMessage> = Ok(with_content(content));
+    recording.record::<WithHandles, _>(key, &result, &mut table);
     let mut replay = replay(recording);
     let mut table = ResourceTable::new();
     let result: Outcome<RawMessage> = replay.replay::<WithHandles, _>(key, &mut table);
