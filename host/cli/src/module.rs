@@ -33,8 +33,8 @@ use crate::context::ServiceArgs;
 use crate::project::{Language, Name};
 use client::{ErrorResponse, send};
 use components::Components;
-use mount::MountArgs;
 use path::module_path;
+use upgrade::Upgrade;
 
 /// Subcommands of `latchmail module`.
 #[derive(Debug, Clone, Subcommand)]
@@ -71,6 +71,7 @@ pub enum Command {
     /// Check component files without installing them. Shows the content of each file, and what its
     /// installation requires.
     Inspect {
+        /// The components.
         #[command(flatten)]
         components: Components,
         /// Print a JSON object.
@@ -81,6 +82,7 @@ pub enum Command {
     /// of an installed module. The modules serve immediately. A component that has only handlers
     /// gets the name of its file or repository. A standard component also needs `--http`.
     Install {
+        /// The components.
         #[command(flatten)]
         components: Components,
         /// Consent to the replacement of versions, and to the new imports and routes of the
@@ -91,22 +93,7 @@ pub enum Command {
     /// Install the newest version of a module from the registry that the module comes from. The
     /// newest version is the highest tag of three numbers. If the module was installed with another
     /// tag, it is the artifact to which that tag points now.
-    Upgrade {
-        /// Name of the module.
-        name: String,
-        #[command(flatten)]
-        mount: MountArgs,
-        /// Show the newest version, and what its installation requires, without installing it.
-        #[arg(long)]
-        plan: bool,
-        /// Accept an artifact without a signature. Requires `registry.allow_unsigned`.
-        #[arg(long)]
-        unsigned: bool,
-        /// Consent to the replacement of the version, and to the new imports and routes of the
-        /// component. Without this option, the command asks for consent.
-        #[arg(long, conflicts_with = "plan")]
-        yes: bool,
-    },
+    Upgrade(Upgrade),
     /// Upload a component file to a registry. Does not sign it.
     Push {
         /// Component file.
@@ -280,25 +267,7 @@ pub async fn run(
         Command::Install { components, yes } => {
             install(&socket, components.read(&config).await?, yes).await
         }
-        Command::Upgrade {
-            name,
-            mount,
-            plan,
-            unsigned,
-            yes,
-        } => {
-            upgrade::upgrade(
-                &config,
-                &name,
-                upgrade::Options {
-                    mount: mount.mount(),
-                    plan,
-                    unsigned,
-                    yes,
-                },
-            )
-            .await
-        }
+        Command::Upgrade(options) => upgrade::upgrade(&config, &options).await,
         Command::Push { file, reference } => push::push(&config, &file, &reference).await,
         Command::Enable { name } => post_change(&socket, &name, "/enable", None).await,
         Command::Disable { name } => post_change(&socket, &name, "/disable", None).await,

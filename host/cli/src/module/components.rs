@@ -60,21 +60,18 @@ impl Components {
         let mut modules = Vec::with_capacity(files.len());
         for file in files {
             check_size(size)?;
-            let module = match reference(file) {
-                Some(text) => {
-                    let registry = registry(config)?;
-                    let wanted: Reference = text.parse()?;
-                    let resolved = registry.resolve(&wanted).await?;
-                    let component = pull(&registry, &resolved, self.unsigned).await?;
-                    size += component.len() as u64;
-                    let name = name_or_default(Path::new(wanted.repository()));
-                    artifact(&component, name.as_deref(), mount.as_ref(), &resolved)
-                }
-                None => {
-                    let bytes = std::fs::read(file)
-                        .with_context(|| format!("cannot read {}", file.display()))?;
-                    element(&bytes, name_or_default(file).as_deref(), mount.as_ref())
-                }
+            let module = if let Some(text) = reference(file) {
+                let registry = registry(config)?;
+                let wanted: Reference = text.parse()?;
+                let resolved = registry.resolve(&wanted).await?;
+                let component = pull(&registry, &resolved, self.unsigned).await?;
+                size += component.len() as u64;
+                let name = name_or_default(Path::new(wanted.repository()));
+                artifact(&component, name.as_deref(), mount.as_ref(), &resolved)
+            } else {
+                let bytes = std::fs::read(file)
+                    .with_context(|| format!("cannot read {}", file.display()))?;
+                element(&bytes, name_or_default(file).as_deref(), mount.as_ref())
             };
             modules.push(module);
         }

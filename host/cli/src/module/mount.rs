@@ -8,7 +8,7 @@ use latchmail_runtime::modules::Mount;
 
 /// The options of commands that install or inspect components.
 #[derive(Debug, Clone, Default, Args)]
-pub struct MountArgs {
+pub(super) struct MountArgs {
     /// Path of a standard component, for example `/api/v1/hello`. A standard component exports
     /// `wasi:http/incoming-handler` and serves all requests to this path and below it.
     #[arg(long, value_name = "PATH")]

@@ -4,30 +4,37 @@ use anyhow::{anyhow, bail};
 use http::Method;
 use latchmail_core::config::Config;
 use latchmail_registry::{Reference, version};
-use latchmail_runtime::modules::Mount;
 use latchmail_terminal::output::{escape, print_line, print_lines};
 use serde_json::{Value, json};
 
 use super::client::send;
 use super::components::{artifact, pull, registry};
+use super::mount::MountArgs;
 use super::path::module_path;
 use super::{inspections, install, output};
 
 /// The options of the command.
-pub(super) struct Options {
-    /// The mount of a standard component.
-    pub(super) mount: Option<Mount>,
-    /// Only show what the upgrade would do.
-    pub(super) plan: bool,
-    /// Accept an artifact without a signature.
-    pub(super) unsigned: bool,
-    /// Consent to everything.
-    pub(super) yes: bool,
+#[derive(Debug, Clone, clap::Args)]
+pub struct Upgrade {
+    /// Name of the module.
+    name: String,
+    #[command(flatten)]
+    mount: MountArgs,
+    /// Show the newest version, and what its installation requires, without installing it.
+    #[arg(long)]
+    plan: bool,
+    /// Accept an artifact without a signature. Requires `registry.allow_unsigned`.
+    #[arg(long)]
+    unsigned: bool,
+    /// Consent to the replacement of the version, and to the new imports and routes of the
+    /// component. Without this option, the command asks for consent.
+    #[arg(long, conflicts_with = "plan")]
+    yes: bool,
 }
 
 /// Finds, verifies and installs the newest version of a module.
-pub(super) async fn upgrade(config: &Config, name: &str, options: Options) -> anyhow::Result<()> {
-    let socket = &config.admin.socket;
+pub(super) async fn upgrade(config: &Config, options: &Upgrade) -> anyhow::Result<()> {
+    let (socket, name) = (&config.admin.socket, options.name.as_str());
     let report = send(socket, Method::GET, &module_path(name)?, None).await?;
     let source = output::current_source(&report).ok_or_else(|| {
         anyhow!("the current version of {name} was not installed from a registry, so it has no newer version")
@@ -41,8 +48,8 @@ pub(super) async fn upgrade(config: &Config, name: &str, options: Options) -> an
         return print_line(&format!("{name} is up to date: {resolved}"));
     }
     let component = pull(&registry, &resolved, options.unsigned).await?;
-    let body =
-        json!({ "modules": [artifact(&component, Some(name), options.mount.as_ref(), &resolved)] });
+    let mount = options.mount.mount();
+    let body = json!({ "modules": [artifact(&component, Some(name), mount.as_ref(), &resolved)] });
     let response = send(socket, Method::POST, "/inspect", Some(body.clone())).await?;
     let found = response["modules"][0]["name"].as_str().unwrap_or_default();
     if found != name {
