@@ -251,7 +251,7 @@ fn run(command: Command) -> anyhow::Result<()> {
     runtime.block_on(async {
         match command {
             Command::Serve { service } => {
-                serve(service.load_config()?.with_embedded(EMBEDDED)).await
+                Box::pin(serve(service.load_config()?.with_embedded(EMBEDDED))).await
             }
             Command::Milter {
                 service,

@@ -90,8 +90,8 @@ async fn the_tests_of_a_new_project_in_go_pass_and_its_component_can_be_compiled
             let text = std::fs::read_to_string(&world).unwrap();
             std::fs::write(&world, text.replace("// export", "export")).unwrap();
         }
-        let build = format!("'{}' module build", program().display());
-        let built = run(&project, &build, &project).await;
+        let command = format!("'{}' module build", program().display());
+        let built = run(&project, &command, &project).await;
         let component = project.join("build/first_try.wasm");
         assert_eq!(
             built.trim(),
