@@ -3,7 +3,6 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::hash::{BuildHasher as _, RandomState};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
 
@@ -37,14 +36,6 @@ pub fn free_address() -> SocketAddr {
     let mut addresses = (first..32_000).map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
     let free = addresses.find(|address| TcpListener::bind(address).is_ok());
     free.unwrap_or_else(|| panic!("no port is free from {first} on"))
-}
-
-/// Returns a loopback address without a port that no other test uses. So its ports stay free while
-/// a server of the test is stopped.
-pub fn own_loopback() -> Ipv4Addr {
-    let [a, b, c, ..] = RandomState::new().hash_one(()).to_ne_bytes();
-    // The first numbers are in use on some systems.
-    Ipv4Addr::new(127, a.max(16), b, c.clamp(1, 254))
 }
 
 /// Returns different free addresses of one loopback address.

@@ -113,8 +113,8 @@ impl Setup {
         self
     }
 
-    /// Leaves the notices of the mail server about changes to nobody, so that the service opens
-    /// connections that report changes.
+    /// Does not use the notices of the mail server. The service opens connections that report
+    /// changes instead.
     #[must_use]
     pub fn without_notices(mut self) -> Self {
         self.without_notices = true;
@@ -214,8 +214,9 @@ impl Setup {
         if !self.default_limits {
             defaults.push_str(&high_limits());
         }
-        // While nobody receives notices, Dovecot waits longer and longer before it connects again.
-        // So all services with shared mail servers receive them, not only where a test needs them.
+        // Dovecot doubles its wait after each failed connection to the receiver of notices, up to a
+        // minute. So all services with shared mail servers receive them, not only where a test
+        // needs them.
         if let Some(pair) = &borrowed
             && !self.without_notices
             && becomes_free(pair.servers.notices).await

@@ -12,14 +12,14 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use latchmail_core::clock::Clock;
-use latchmail_mailserver::{LocalServers, Lookup};
+use latchmail_mailserver::{LocalServers, Lookup, own_loopback};
 use rustix::process::{Signal, kill_process};
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
 use crate::another_host::write_private;
 use crate::mail_servers::{Logs, milter};
-use crate::process::{free_addresses, own_loopback};
+use crate::process::free_addresses;
 use crate::settings::{high_limits, parsed, settings};
 use crate::{
     HostProcess, MailServers, Person, PostgresServer, ProgramOutput, Redis, Service, modules,

@@ -22,6 +22,6 @@ pub use local_servers::LocalServers;
 pub use lookup::{Lookup, LookupSettings, parameters as libpq_parameters};
 pub use milter::MilterOptions;
 pub use pinned::Pinned;
-pub use ports::free_port;
+pub use ports::{free_port, own_loopback};
 pub use private_file::write_private;
 pub use template::fill;

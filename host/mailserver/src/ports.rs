@@ -1,5 +1,6 @@
 //! Finds free loopback ports, and reads the greeting of a daemon on a port.
 
+use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::time::Duration;
@@ -64,7 +65,7 @@ impl Ports {
             imap: imap?,
             lmtp: lmtp?,
             doveadm: doveadm?,
-            notices: unused_address()?,
+            notices: TcpListener::bind((own_loopback(), 0))?.local_addr()?,
             sieve: sieve?,
             smtp: smtp?,
             submission: submission?,
@@ -93,12 +94,13 @@ pub fn free_port() -> io::Result<TcpListener> {
     }
 }
 
-/// Returns an address with a random loopback IP address (127.16.0.1 to 127.255.255.254), which no
-/// other program uses.
-fn unused_address() -> io::Result<SocketAddr> {
-    let [a, b, c, _] = getrandom::u32().map_err(io::Error::other)?.to_ne_bytes();
-    let ip = Ipv4Addr::new(127, a.max(16), b, c.clamp(1, 254));
-    TcpListener::bind((ip, 0))?.local_addr()
+/// Returns a loopback address without a port that no other program uses. So its ports stay free
+/// while a server there is stopped.
+#[must_use]
+pub fn own_loopback() -> Ipv4Addr {
+    let [a, b, c, ..] = RandomState::new().hash_one(()).to_ne_bytes();
+    // The first numbers are in use on some systems.
+    Ipv4Addr::new(127, a.max(16), b, c.clamp(1, 254))
 }
 
 /// Returns the lowest port for outgoing connections (ip(7), `ip_local_port_range`). Returns Linux's
