@@ -100,9 +100,7 @@ impl Dovecot {
 
     /// Logs in as another mail client.
     pub(super) fn client(&self, account: &str) -> Client {
-        let mut client = Client::connect(self.port);
-        client.ok(&format!(r#"LOGIN {account}@example.org "lmk \"secret\\""#));
-        client
+        Client::log_in(self.port, account)
     }
 
     /// Returns the number of log-ins so far.
@@ -160,10 +158,12 @@ fn run(folder: &std::path::Path, port: u16) -> Child {
 pub(super) struct Client {
     stream: BufReader<TcpStream>,
     tag: u32,
+    port: u16,
+    account: String,
 }
 
 impl Client {
-    fn connect(port: u16) -> Self {
+    fn log_in(port: u16, account: &str) -> Self {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
         stream.set_nodelay(true).unwrap();
         stream
@@ -172,26 +172,29 @@ impl Client {
         let mut client = Self {
             stream: BufReader::new(stream),
             tag: 0,
+            port,
+            account: account.into(),
         };
         client.line();
+        client.ok(&format!(r#"LOGIN {account}@example.org "lmk \"secret\\""#));
         client
     }
 
     /// Sends a command that must succeed. Returns all replies.
     ///
-    /// Dovecot 2.3 can fail to delete a folder with an internal error while another session opens
-    /// it, so a command with this failure is sent again until that session has opened it, as a
-    /// person would try again.
+    /// Dovecot 2.3 can fail to delete a folder while another session opens it, and then fails with
+    /// "duplicate transaction log sequence" for the rest of the session. So the client logs in
+    /// again and sends the command again, as a person would.
     pub(super) fn ok(&mut self, command: &str) -> String {
         let deadline = Instant::now() + Duration::from_secs(20);
         loop {
             let (end, replies) = self.exchange(command.as_bytes());
-            let is_opened = command.starts_with("DELETE ") && end.starts_with("NO [SERVERBUG]");
-            if !is_opened || Instant::now() > deadline {
+            let has_failed = command.starts_with("DELETE ") && end.starts_with("NO [SERVERBUG]");
+            if !has_failed || Instant::now() > deadline {
                 assert!(end.starts_with("OK"), "{command}: {end}");
                 return replies;
             }
-            std::thread::sleep(Duration::from_millis(10));
+            *self = Self::log_in(self.port, &self.account);
         }
     }
 
