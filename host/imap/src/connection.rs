@@ -172,8 +172,9 @@ impl Connection {
         }
     }
 
-    /// Returns `true` if no command is in progress and the connection is usable.
+    /// Returns `true` if no command is in progress and the connection is usable. After an error in
+    /// the server, the connection is not usable.
     pub(crate) fn is_idle(&self) -> bool {
-        matches!(self.state, State::Idle(_))
+        matches!(&self.state, State::Idle(idle) if !idle.wire.has_server_error())
     }
 }

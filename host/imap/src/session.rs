@@ -126,6 +126,14 @@ mod tests {
     }
 
     #[test]
+    fn a_session_is_not_used_again_after_an_error_in_the_server() {
+        let mut session = session(&["! NO [SERVERBUG] failed\r\n", "! BAD no folder\r\n"]);
+        let failed = block_on(session.message(MESSAGE)).map(drop);
+        assert!(matches!(failed, Err(Error::No(_))), "{failed:?}");
+        assert!(!session.is_idle());
+    }
+
+    #[test]
     fn a_session_is_idle_again_after_the_last_byte_of_a_stream() {
         let mut session = session(&[EXAMINE, FETCH, ""]);
         let range = 0..100;

@@ -27,6 +27,7 @@ pub(crate) struct Wire {
     last_tag: u32,
     /// The commands without a result, with their tags.
     unfinished: Vec<(u32, CommandTimer)>,
+    has_server_error: bool,
 }
 
 /// The outcome of a command (RFC 3501, section 7.1).
@@ -111,7 +112,14 @@ impl Wire {
             written: Vec::new(),
             last_tag: 0,
             unfinished: Vec::new(),
+            has_server_error: false,
         }
+    }
+
+    /// Returns `true` if a command failed because of an error in the server (`SERVERBUG`, RFC
+    /// 5530). Such a session of Dovecot can fail again and again, while a new one succeeds.
+    pub(crate) fn has_server_error(&self) -> bool {
+        self.has_server_error
     }
 
     /// Queues a command for the next write and returns its tag.
@@ -143,6 +151,13 @@ impl Wire {
         if let Some(index) = index {
             self.unfinished.remove(index).1.finish(status);
         }
+    }
+
+    fn complete(&mut self, tag: &str, status: Status, outcome: imap_proto::Outcome<'_>) -> Outcome {
+        self.finished(tag, &status);
+        let outcome = Outcome::of(status, outcome);
+        self.has_server_error |= outcome.has_code("SERVERBUG");
+        outcome
     }
 
     /// Queues a line without a tag, for example the response to a continuation request.
@@ -181,8 +196,7 @@ impl Wire {
                     let index = tags.iter().position(|t| *t == tag.0).ok_or_else(|| {
                         Error::Protocol(format!("a response with the unknown tag {}", tag.0))
                     })?;
-                    self.finished(&tag.0, &status);
-                    outcomes[index] = Some(Outcome::of(status, outcome));
+                    outcomes[index] = Some(self.complete(&tag.0, status, outcome));
                 }
                 other => on(&other, &frame)?,
             }
@@ -264,8 +278,7 @@ impl Wire {
                     status,
                     outcome,
                 } => {
-                    self.finished(&tag.0, &status);
-                    return Ok(Some(Outcome::of(status, outcome)));
+                    return Ok(Some(self.complete(&tag.0, status, outcome)));
                 }
                 other => on(&other, &frame)?,
             }
