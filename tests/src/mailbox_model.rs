@@ -229,7 +229,7 @@ impl Model {
     async fn create(&mut self, client: &mut Imap) {
         let path = self.path();
         if self.own().len() < FOLDERS && self.is_free(&path) {
-            client.create(&path).await.unwrap();
+            create(client, &path).await;
             self.adds(path);
         }
     }
@@ -269,7 +269,7 @@ impl Model {
         let path = self.folders.remove(*folder).path;
         client.delete(&path).await.unwrap();
         if again {
-            client.create(&path).await.unwrap();
+            create(client, &path).await;
             self.adds(path);
         }
     }
@@ -277,6 +277,19 @@ impl Model {
 
 fn set(range: &Range<usize>) -> String {
     format!("{}:{}", range.start + 1, range.end)
+}
+
+/// Creates a folder. Dovecot 2.3 can leave an empty folder behind if another session opens a folder
+/// while it is deleted. A person deletes it again.
+async fn create(client: &mut Imap, path: &str) {
+    match client.create(path).await {
+        Err(async_imap::error::Error::No(text)) if text.contains("ALREADYEXISTS") => {}
+        created => return created.unwrap(),
+    }
+    let left = client.status(path, "(MESSAGES)").await.unwrap();
+    assert_eq!(left.exists, 0, "{path}");
+    client.delete(path).await.unwrap();
+    client.create(path).await.unwrap();
 }
 
 async fn store(client: &mut Imap, range: &Range<usize>, command: &str) {

@@ -110,6 +110,7 @@ impl SeveralHosts {
         let redis = Redis::start().await;
         migrate(program, &postgres.url, all.path()).await;
         let optional = optional_settings(program, &redis, all.path()).await;
+        let limits = known_limits(program, all.path()).await;
         let lookup = Lookup::Postgres(postgres.url.clone());
         let (folder, options) = (all.path().join("mail"), milter(""));
         let stack = LocalServers::start_with_milter(&folder, &lookup, &options);
@@ -122,7 +123,7 @@ impl SeveralHosts {
                 postgres.url
             );
             let unused = folder.join("unused.db");
-            settings(folder, &unused, Some(&mail), &high_limits(), &own)
+            settings(folder, &unused, Some(&mail), &limits, &own)
         };
         let process = async |folder: &TempDir, listen: &str| {
             let config = write_config(
@@ -232,21 +233,43 @@ async fn migrate(program: &Path, database: &str, folder: &Path) {
 
 /// Returns the optional settings that a version knows.
 async fn optional_settings(program: &Path, redis: &Redis, folder: &Path) -> OptionalSettings {
-    let database = format!("database.url = 'sqlite:{}/unused.db'\n", folder.display());
     let redis = format!("redis.url = '{}'\n", redis.url());
     let delay = format!("http.drain_delay = {DRAIN_DELAY}\n");
     let mut lines = String::new();
     let mut drains = false;
     for setting in [&redis, &delay] {
-        let output = list_accounts(program, &format!("{database}{setting}"), folder).await;
-        if output.status == 0 {
+        if knows(program, setting, folder).await {
             lines += setting;
             drains |= setting == &delay;
-        } else {
-            assert!(output.stderr.contains("unknown"), "{output:?}");
         }
     }
     OptionalSettings { lines, drains }
+}
+
+/// Returns those of the high limits that the program knows.
+async fn known_limits(program: &Path, folder: &Path) -> String {
+    let limits = high_limits();
+    if knows(program, &limits, folder).await {
+        return limits;
+    }
+    let mut known = String::new();
+    for limit in limits.lines() {
+        if knows(program, limit, folder).await {
+            known += limit;
+            known.push('\n');
+        }
+    }
+    known
+}
+
+/// Returns whether the program accepts these settings.
+async fn knows(program: &Path, settings: &str, folder: &Path) -> bool {
+    let database = format!("database.url = 'sqlite:{}/unused.db'", folder.display());
+    let output = list_accounts(program, &format!("{database}\n{settings}"), folder).await;
+    if output.status != 0 {
+        assert!(output.stderr.contains("unknown"), "{output:?}");
+    }
+    output.status == 0
 }
 
 /// Runs a command of the operator with these settings.
