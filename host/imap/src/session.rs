@@ -127,8 +127,8 @@ mod tests {
 
     #[test]
     fn a_session_is_not_used_again_after_an_error_in_the_server() {
-        let mut session = session(&["! NO [SERVERBUG] failed\r\n", "! BAD no folder\r\n"]);
-        let failed = block_on(session.message(MESSAGE)).map(drop);
+        let mut session = session(&["! NO [SERVERBUG] failed\r\n"]);
+        let failed = block_on(session.list()).map(drop);
         assert!(matches!(failed, Err(Error::No(_))), "{failed:?}");
         assert!(!session.is_idle());
     }
