@@ -1,5 +1,6 @@
 //! `[grants]`: API tokens, and the OAuth grants of agents.
 
+use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
 use super::values::section;
@@ -22,7 +23,7 @@ fn preset<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Preset>, 
     }
     let preset = Preset::named(&name).ok_or_else(|| {
         let names = Preset::ALL.map(Preset::name).join(", ");
-        serde::de::Error::custom(format!(
+        D::Error::custom(format!(
             "`grants.default_policy` is {name:?}: it must be one of {names}"
         ))
     })?;
