@@ -1,5 +1,6 @@
 //! Records the changes of aliases that grants make, in the transaction of the change.
 
+use latchmail_core::clock::Timestamp;
 use serde_json::json;
 
 use super::{Alias, AliasCaller};
@@ -28,7 +29,7 @@ pub(super) async fn record(
         json!({
             "active": alias.active,
             "note": alias.note,
-            "expiresAt": alias.expires_at.map(|at| at.millis()),
+            "expiresAt": alias.expires_at.map(Timestamp::millis),
         })
     };
     let details = json!({
