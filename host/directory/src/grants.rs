@@ -159,8 +159,7 @@ impl Grants {
         if !caller.lock(&mut tx).await? {
             return Ok(Suspension::SessionOver);
         }
-        self.set_policy_in(tx, (account_id, id, now), policy, origin)
-            .await
+        set_policy(tx, (account_id, id, now), policy, origin).await
     }
 
     /// Sets the policy of a grant of an account for the operator, like [`Grants::set_policy`].
@@ -175,29 +174,7 @@ impl Grants {
         now: Timestamp,
     ) -> Result<Suspension, Error> {
         let tx = self.db.begin_locked(account_id).await?;
-        self.set_policy_in(tx, (account_id, id, now), policy, &Origin::operator())
-            .await
-    }
-
-    async fn set_policy_in(
-        &self,
-        mut tx: Tx,
-        (account_id, id, now): (&str, &str, Timestamp),
-        policy: &Policy,
-        origin: &Origin,
-    ) -> Result<Suspension, Error> {
-        let found: Option<(String, String, Option<i64>)> =
-            tx.optional(FIND, (id, account_id, now)).await?;
-        let Some((app_password_id, label, _)) = found else {
-            return Ok(Suspension::Unknown);
-        };
-        let change = (&app_password_id, policy.to_json());
-        tx.execute(SET_POLICY, change).await?;
-        let event = Event::of(Kind::GrantPolicySet, account_id, now)
-            .about(id)
-            .detail(&label);
-        events::commit(tx, event, origin).await?;
-        Ok(Suspension::Done { app_password_id })
+        set_policy(tx, (account_id, id, now), policy, &Origin::operator()).await
     }
 
     /// Suspends a grant of an account for the operator, or resumes it, like
@@ -216,6 +193,27 @@ impl Grants {
         let tx = self.db.begin_locked(account_id).await?;
         set_suspended(tx, (account_id, id), suspended, now, origin).await
     }
+}
+
+/// Sets the policy of a grant, and commits the transaction. The account is locked.
+async fn set_policy(
+    mut tx: Tx,
+    (account_id, id, now): (&str, &str, Timestamp),
+    policy: &Policy,
+    origin: &Origin,
+) -> Result<Suspension, Error> {
+    let found: Option<(String, String, Option<i64>)> =
+        tx.optional(FIND, (id, account_id, now)).await?;
+    let Some((app_password_id, label, _)) = found else {
+        return Ok(Suspension::Unknown);
+    };
+    let change = (&app_password_id, policy.to_json());
+    tx.execute(SET_POLICY, change).await?;
+    let event = Event::of(Kind::GrantPolicySet, account_id, now)
+        .about(id)
+        .detail(&label);
+    events::commit(tx, event, origin).await?;
+    Ok(Suspension::Done { app_password_id })
 }
 
 /// Suspends or resumes a grant, and commits the transaction. The account is locked.

@@ -17,18 +17,23 @@ async fn the_mail_servers_role_sees_the_contract_and_nothing_else() {
         };
         let readable: Vec<String> = sqlx::query_scalar(READABLE).fetch_all(pool).await.unwrap();
         let contract = [
+            "addresses",
             "alias_receipts",
             "aliases",
+            "catch_alls",
             "custom_domains",
             "delivery_reports",
             "domains",
+            "forwards",
             "last_logins",
             "login_names",
             "passwords",
             "quotas",
+            "removals",
             "results_key",
             "senders",
             "sent_mail",
+            "separators",
             "submissions",
             "users",
             "version",
