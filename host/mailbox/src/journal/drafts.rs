@@ -67,13 +67,12 @@ impl Journal {
         let Some((ids, target)) = plan.undo else {
             return Ok(());
         };
-        let bytes = match target {
-            Draft(None) => None,
-            Draft(Some(_)) => {
-                let oldest = ids.last().copied();
-                let oldest = changes.iter().find(|change| Some(change.id) == oldest);
-                Some(self.old_bytes(oldest).await?)
-            }
+        let bytes = if target.0.is_some() {
+            let oldest = ids.last().copied();
+            let oldest = changes.iter().find(|change| Some(change.id) == oldest);
+            Some(self.old_bytes(oldest).await?)
+        } else {
+            None
         };
         self.changes().set_state(&ids, State::Undoing, None).await?;
         let changing = &self.mail.changing;
