@@ -83,7 +83,7 @@ impl Drafts {
                 number
             }
             Err(error) => {
-                let error = error.into();
+                let error = Error::from(error);
                 failed(recording, &error).await;
                 return Err(error);
             }

@@ -20,6 +20,7 @@ use latchmail_mime as mime;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use super::envelope::EnvelopeAddress;
 use super::later::{LaterMessage, SealedEntry};
 use super::result::Error;
 use super::sealed::RowKey;
@@ -83,7 +84,7 @@ pub(crate) async fn hold(
     let message_id = message.message_id.clone();
     let hash = hash(
         message.envelope.from.as_str(),
-        message.envelope.to.iter().map(|one| one.as_str()),
+        message.envelope.to.iter().map(EnvelopeAddress::as_str),
         &message.message,
     );
     let files = files(message.message.clone()).await?;
