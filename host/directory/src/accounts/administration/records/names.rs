@@ -126,5 +126,5 @@ pub(super) async fn write(
 
 fn is_taken(error: &sqlx::Error) -> bool {
     let error = error.as_database_error();
-    error.is_some_and(|error| error.is_unique_violation())
+    error.is_some_and(sqlx::error::DatabaseError::is_unique_violation)
 }
