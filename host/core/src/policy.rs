@@ -12,6 +12,7 @@ use chrono::DateTime;
 use latchmail_shape::named;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
 
 pub use decision::{Outgoing, Verdict};
 pub use people::person;
@@ -214,8 +215,10 @@ impl Policy {
     /// # Errors
     /// Returns [`codes::INVALID_POLICY`] with a text that names the invalid field.
     pub fn parse(json: &str) -> Result<Self, Problem> {
-        let policy: Self =
-            serde_json::from_str(json).map_err(|error| invalid(&format!(": {error}")))?;
+        let unreadable = |error: serde_json::Error| invalid(&format!(": {error}"));
+        // An array would also be read, as the values of the fields in their order.
+        let fields: Map<String, Value> = serde_json::from_str(json).map_err(unreadable)?;
+        let policy: Self = serde_json::from_value(fields.into()).map_err(unreadable)?;
         policy.checked()
     }
 
