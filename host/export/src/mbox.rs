@@ -138,19 +138,18 @@ impl<'w, W: Write> MessageWriter<'w, W> {
                     self.output.write_all(&FROM[..matched])?;
                     self.position = Position::Inside;
                 }
-                Position::Inside => match memchr::memchr(b'\n', bytes) {
-                    Some(end) => {
+                Position::Inside => {
+                    if let Some(end) = memchr::memchr(b'\n', bytes) {
                         self.write_text(&bytes[..end])?;
                         self.has_return = false;
                         self.output.write_all(b"\n")?;
                         self.position = Position::Beginning(0);
                         bytes = &bytes[end + 1..];
-                    }
-                    None => {
+                    } else {
                         self.write_text(bytes)?;
                         bytes = &[];
                     }
-                },
+                }
             }
         }
         Ok(())

@@ -268,6 +268,8 @@ pub(crate) fn used(folder: &Path) -> io::Result<u64> {
 
 #[cfg(test)]
 mod tests {
+    use tokio_util::sync::CancellationToken;
+
     use super::*;
     use crate::archive::{self, ArchiveReader, Manifest};
     use crate::mbox::{Reader, restore};
@@ -328,7 +330,8 @@ mod tests {
             (folder.data.clone(), "0.json".into()),
         ];
         let target = root.path().join("one.zip");
-        let size = archive::write(&target, work.path(), &files, &Default::default()).unwrap();
+        let stopping = CancellationToken::new();
+        let size = archive::write(&target, work.path(), &files, &stopping).unwrap();
         assert_eq!(size, fs::metadata(&target).unwrap().len());
         let mut reader = ArchiveReader::open(&target).unwrap();
         let data = reader.data(&folder).unwrap();

@@ -71,7 +71,7 @@ pub(super) async fn list(api: &mut Api, list: List, json: bool) -> anyhow::Resul
         query.extend(list.flagged.then(|| ("flagged", "true".to_owned())));
         query.extend(cursor.take().map(|cursor| ("cursor", cursor)));
         let mut page = api.json(Call::get(path.clone(), query)).await?;
-        let Value::Array(found) = page["messages"].take() else {
+        let Some(Value::Array(found)) = page.get_mut("messages").map(Value::take) else {
             break;
         };
         remaining = remaining.saturating_sub(u32::try_from(found.len()).unwrap_or(u32::MAX));

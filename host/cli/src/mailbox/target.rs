@@ -74,7 +74,7 @@ impl Target {
             let segments = segments
                 .iter()
                 .map(|part| part.replace(&self.delimiter, "_"));
-            segments.collect::<Vec<_>>().join(&self.delimiter)
+            segments.collect::<Vec<_>>().join(&*self.delimiter)
         };
         let first = segments
             .first()

@@ -115,7 +115,7 @@ pub async fn page(
     account_id: &str,
     request: &Request,
 ) -> Result<SecurityEvents, Rejection> {
-    let limit = match request.query("limit").map(str::parse) {
+    let limit = match request.query("limit").map(str::parse::<u32>) {
         None => DEFAULT_LIMIT,
         Some(Ok(limit)) if (1..=MAX_LIMIT).contains(&limit) => limit,
         Some(_) => {
@@ -125,7 +125,7 @@ pub async fn page(
             ));
         }
     };
-    let before = match request.query("cursor").map(str::parse) {
+    let before = match request.query("cursor").map(str::parse::<i64>) {
         None => None,
         Some(Ok(id)) if id > 0 => Some(id),
         Some(_) => {
