@@ -234,13 +234,11 @@ async fn store(
 ) -> Result<BTreeSet<Uid>, Error> {
     let change = FlagChange::new(&open.folder, flags, mode)?;
     let mut selected = open.lease.current_session()?.selected_folder()?;
-    match &open.state {
-        Some(state) => change.store_in_state(&mut selected, state).await,
-        None => {
-            let uids: Vec<Uid> = uids_of(messages);
-            change.replace(&mut selected, &uids).await
-        }
+    if let Some(state) = &open.state {
+        return change.store_in_state(&mut selected, state).await;
     }
+    let uids: Vec<Uid> = uids_of(messages);
+    change.replace(&mut selected, &uids).await
 }
 
 /// Moves or copies messages. Returns `None` if the destination folder does not exist.
@@ -269,15 +267,11 @@ async fn expunge(
 ) -> Result<BTreeSet<Uid>, Error> {
     let mut selected = open.lease.current_session()?.selected_folder()?;
     let state = open.state.as_ref();
-    match state.and_then(|state| state.modseq.zip(Some(state.uid))) {
-        Some((modseq, uid)) => {
-            let expunged = selected.expunge_unchanged(uid, modseq).await;
-            let expunged = expunged.map_err(change_error)?;
-            expunged.ok_or(Error::MessageChanged)
-        }
-        None => {
-            let uids: Vec<Uid> = uids_of(messages);
-            selected.expunge(&uids).await.map_err(change_error)
-        }
+    if let Some((modseq, uid)) = state.and_then(|state| state.modseq.zip(Some(state.uid))) {
+        let expunged = selected.expunge_unchanged(uid, modseq).await;
+        let expunged = expunged.map_err(change_error)?;
+        return expunged.ok_or(Error::MessageChanged);
     }
+    let uids: Vec<Uid> = uids_of(messages);
+    selected.expunge(&uids).await.map_err(change_error)
 }

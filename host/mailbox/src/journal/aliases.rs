@@ -100,15 +100,14 @@ impl Journal {
                 None => true,
             });
         };
-        let id = match alias {
-            Some(alias) => alias.id(),
-            None => {
-                let domain = address.rsplit('@').next().unwrap_or_default();
-                let owner = aliases.domain_owner(caller.account_id, domain).await?;
-                match aliases.create(caller, address, owner, origin).await? {
-                    Ok(created) => created.id(),
-                    Err(_) => return Ok(false),
-                }
+        let id = if let Some(alias) = alias {
+            alias.id()
+        } else {
+            let domain = address.rsplit('@').next().unwrap_or_default();
+            let owner = aliases.domain_owner(caller.account_id, domain).await?;
+            match aliases.create(caller, address, owner, origin).await? {
+                Ok(created) => created.id(),
+                Err(_) => return Ok(false),
             }
         };
         let update = AliasUpdate {
