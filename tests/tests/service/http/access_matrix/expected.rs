@@ -12,6 +12,7 @@ pub(super) fn expected_access() -> BTreeMap<&'static str, Access> {
     let scoped = |scope, oauth| Access::Scoped { scope, oauth };
     let read = scoped(Scope::MailRead, true);
     let write = scoped(Scope::MailWrite, true);
+    let send = scoped(Scope::MailSend, true);
     let read_aliases = scoped(Scope::AliasesRead, true);
     let write_aliases = scoped(Scope::AliasesWrite, false);
     BTreeMap::from([
@@ -41,7 +42,7 @@ pub(super) fn expected_access() -> BTreeMap<&'static str, Access> {
         ("GET /api/v1/mail/messages/{uid}/raw", read),
         ("GET /api/v1/mail/messages", read),
         ("POST /api/v1/mail/folders/{folder}/messages", write),
-        ("POST /api/v1/mail/send", scoped(Scope::MailSend, true)),
+        ("POST /api/v1/mail/send", send),
         ("GET /api/v1/mail/quota", read),
         ("GET /api/v1/mail/messages/{uid}/snooze", read),
         ("GET /api/v1/mail/vacation", read),
@@ -58,36 +59,18 @@ pub(super) fn expected_access() -> BTreeMap<&'static str, Access> {
             "DELETE /api/v1/mail/forward-addresses/{id}",
             Access::Session,
         ),
-        ("POST /api/v1/mail/uploads", scoped(Scope::MailSend, true)),
-        (
-            "POST /api/v1/mail/messages/{uid}/reply",
-            scoped(Scope::MailSend, true),
-        ),
-        (
-            "POST /api/v1/mail/messages/{uid}/reply-all",
-            scoped(Scope::MailSend, true),
-        ),
-        (
-            "POST /api/v1/mail/messages/{uid}/forward",
-            scoped(Scope::MailSend, true),
-        ),
+        ("POST /api/v1/mail/uploads", send),
+        ("POST /api/v1/mail/messages/{uid}/reply", send),
+        ("POST /api/v1/mail/messages/{uid}/reply-all", send),
+        ("POST /api/v1/mail/messages/{uid}/forward", send),
         ("GET /api/v1/mail/drafts", read),
         ("GET /api/v1/mail/drafts/{id}", read),
-        (
-            "POST /api/v1/mail/drafts/{id}/send",
-            scoped(Scope::MailSend, true),
-        ),
+        ("POST /api/v1/mail/drafts/{id}/send", send),
         ("GET /api/v1/mail/sent/{messageId}", read),
         ("GET /api/v1/mail/outbox", read),
         ("GET /api/v1/mail/outbox/{id}", read),
-        (
-            "PATCH /api/v1/mail/outbox/{id}",
-            scoped(Scope::MailSend, true),
-        ),
-        (
-            "DELETE /api/v1/mail/outbox/{id}",
-            scoped(Scope::MailSend, true),
-        ),
+        ("PATCH /api/v1/mail/outbox/{id}", send),
+        ("DELETE /api/v1/mail/outbox/{id}", send),
         ("GET /api/v1/aliases", read_aliases),
         ("POST /api/v1/aliases", write_aliases),
         ("GET /api/v1/aliases/domains", read_aliases),
