@@ -22,13 +22,14 @@ mod mailbox;
 mod modules;
 mod outbox;
 mod profile;
+mod queries;
 mod store;
 mod subscriptions;
 mod teams;
 mod webhooks;
 
 pub use self::aliases::{Alias, AliasChange, Aliases, Expiry};
-pub use self::blob::Blob;
+pub use self::blob::{Blob, Blobs};
 pub use self::caller::{Caller, Identity, Kind};
 pub use self::compose::Compose;
 pub use self::config::Config;
@@ -40,7 +41,7 @@ pub use self::deliveries::{Deliveries, Delivery, DeliveryRecipient};
 pub use self::domains::{
     Challenge, Claimed, Domain, Domains, Expected, HeldDomains, Inspected, RecordKind, Verification,
 };
-pub use self::drafts::{DraftError, DraftPage, Drafts, StoredDraft};
+pub use self::drafts::{DraftError, DraftPage, Drafts, StoredDraft, Submission};
 pub use self::events::{EventFilter, Events, StreamError};
 pub use self::filters::{
     FilterError, FilterState, Filters, ForwardAddress, Rule, RuleAction, RuleCondition, Vacation,
@@ -59,9 +60,13 @@ pub use self::mailbox::{
 pub use self::modules::{HandledEvents, ModuleTimer, OwnerModule, OwnerModules};
 pub use self::outbox::{
     Draft, File, FileSource, Header, MessagePart, Original, Outbox, OutboxEntry, SendError,
-    SendOptions, Sent, UploadedFile,
+    SendOptions, Sent, UploadedContent, UploadedFile,
 };
 pub use self::profile::{Changes, Details, PasswordChange, Profile};
+pub use self::queries::{
+    Anchor, Condition, CursorFormat, FilterNode, FolderCounts, Located, MessageFacts, NumberPage,
+    NumberQuery, Queries, QueryError, QueryStart, SortKey, ThreadNumbers,
+};
 pub use self::store::Store;
 pub use self::subscriptions::{
     ExceededLimit, NewSubscription, SubscribeError, Subscribed, Subscriptions,

@@ -6,6 +6,7 @@ use crate::latchmail::host::mailbox::{
     ChangesError, ConditionalError, SearchError, StreamError, ThreadsError,
 };
 use crate::latchmail::host::outbox::SendError;
+use crate::latchmail::host::queries::QueryError;
 use crate::latchmail::host::subscriptions::SubscribeError;
 use crate::latchmail::host::teams::Refused;
 use crate::latchmail::host::types::Error;
@@ -64,7 +65,8 @@ from_error!(
     SendError::Failed => SendError,
     DraftError::Failed => DraftError,
     FilterError::Failed => FilterError,
-    SubscribeError::Failed => SubscribeError
+    SubscribeError::Failed => SubscribeError,
+    QueryError::Failed => QueryError
 );
 
 impl From<Error> for SendError {

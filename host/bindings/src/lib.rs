@@ -54,6 +54,8 @@ wasmtime::component::bindgen!({
             crate::HostError<crate::latchmail::host::mailbox::StreamError>,
         "latchmail:host/mailbox.conditional-error" =>
             crate::HostError<crate::latchmail::host::mailbox::ConditionalError>,
+        "latchmail:host/queries.query-error" =>
+            crate::HostError<crate::latchmail::host::queries::QueryError>,
         "latchmail:host/outbox.send-error" =>
             crate::HostError<crate::latchmail::host::outbox::SendError>,
         "latchmail:host/drafts.draft-error" =>

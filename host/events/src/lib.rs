@@ -29,7 +29,7 @@ pub use latchmail_core::event_type::EventType;
 pub use limits::{StreamOwner, TooManyStreams};
 pub use notices::{MAX_NOTICE, Notices};
 pub use rights::{CurrentRights, Rights};
-pub use streams::{ByteStream, OpenError, Streams};
+pub use streams::{ByteStream, CursorFormat, OpenError, Streams};
 pub use subscribers::{
     Subscriber, SubscriberError, SubscriberWatch, Subscribers, watch_subscribers,
 };

@@ -6,6 +6,8 @@
 //! credential of its caller ends or expires, when the grants of a member change, and when the
 //! service stops.
 
+mod cursors;
+
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,6 +32,8 @@ use crate::rights::CurrentRights;
 use crate::sse;
 use crate::stream_span::StreamSpan;
 use crate::watcher::{Listener, WatchLimit, Watcher, retry_delay};
+
+pub use cursors::CursorFormat;
 
 /// The bytes of a stream.
 pub type ByteStream = BoxStream<'static, io::Result<Bytes>>;

@@ -52,6 +52,18 @@ pub struct EntryPage {
     pub entries: Vec<Entry>,
 }
 
+impl EntryPage {
+    /// Returns the page with the changes of messages and folders only.
+    fn into_changes(self) -> ChangePage {
+        let entries = self.entries.into_iter();
+        ChangePage {
+            cursor: self.cursor,
+            more: self.more,
+            changes: entries.filter_map(Entry::into_change).collect(),
+        }
+    }
+}
+
 /// The folders that a caller can see.
 enum Visible<'a> {
     All,
@@ -101,17 +113,31 @@ impl ChangeLog {
         let options = PageOptions {
             limit: usize::try_from(limit).unwrap_or(usize::MAX),
             has_events: false,
+            has_all_messages: false,
         };
         let page = self.read(access, since, folder, options).await?;
-        Ok(page.map(|page| ChangePage {
-            cursor: page.cursor,
-            more: page.more,
-            changes: page
-                .entries
-                .into_iter()
-                .filter_map(Entry::into_change)
-                .collect(),
-        }))
+        Ok(page.map(EntryPage::into_changes))
+    }
+
+    /// Like [`ChangeLog::page`] for all folders, but each message of a deleted folder has a change
+    /// of its own, and a message that was moved out of a deleted folder has a move.
+    ///
+    /// # Errors
+    /// Returns the errors of [`ChangeLog::page`].
+    pub async fn message_page(
+        &self,
+        access: &Access,
+        since: Option<&str>,
+        limit: u32,
+    ) -> Result<ChangePage, Error> {
+        let options = PageOptions {
+            limit: usize::try_from(limit).unwrap_or(usize::MAX),
+            has_events: false,
+            has_all_messages: true,
+        };
+        let page = self.read(access, since, None, options).await?;
+        let missing = || Error::Internal("a page without a folder is missing".into());
+        Ok(page.ok_or_else(missing)?.into_changes())
     }
 
     /// Like [`ChangeLog::page`], with the time of each change, and for the owner of the mailbox
@@ -127,7 +153,11 @@ impl ChangeLog {
         limit: usize,
     ) -> Result<Option<EntryPage>, Error> {
         let has_events = access.member.is_none() && folder.is_none();
-        let options = PageOptions { limit, has_events };
+        let options = PageOptions {
+            limit,
+            has_events,
+            has_all_messages: false,
+        };
         self.read(access, since, folder, options).await
     }
 
@@ -366,6 +396,7 @@ pub(crate) mod testing {
             PageOptions {
                 limit,
                 has_events: false,
+                has_all_messages: false,
             },
         )
         .await?;

@@ -14,6 +14,7 @@ mod result;
 mod send;
 mod store;
 mod stored;
+mod submit;
 mod survey;
 #[cfg(test)]
 mod tests;
@@ -35,6 +36,7 @@ use survey::KnownIds;
 pub use content::DraftContent;
 pub use result::Error;
 pub use stored::StoredDraft;
+pub use submit::Submission;
 
 /// Maximum number of accounts whose ids of drafts are cached.
 const MAX_CACHED: usize = 1000;

@@ -21,6 +21,7 @@ mod mailbox_threads;
 mod merged_threads;
 mod reading;
 pub(crate) mod results;
+pub(crate) mod selection;
 mod threads;
 mod unreadable;
 mod update;

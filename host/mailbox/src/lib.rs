@@ -54,7 +54,7 @@ pub use latchmail_imap::change::StoreMode;
 pub use latchmail_imap::flag::Flag;
 pub use latchmail_imap::list::Role;
 pub use latchmail_imap::quota::{Quota, ResourceUsage};
-pub use latchmail_mime::is_name;
+pub use latchmail_mime::{Decoder, Encoding, is_name};
 
 pub use access::{Access, Member};
 pub use changing::Changer;

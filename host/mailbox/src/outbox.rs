@@ -11,7 +11,7 @@ mod deliveries;
 mod departures;
 pub(crate) mod draft;
 pub(crate) mod envelope;
-mod files;
+pub(crate) mod files;
 #[cfg(any(test, feature = "testing"))]
 pub mod fuzzing;
 pub(crate) mod idempotency;
@@ -51,7 +51,7 @@ pub use result::{Error, Scheduled, Sent};
 pub use send::Outbox;
 pub(crate) use send::{UploadResult, store_copy};
 pub use smtp::submit;
-pub use uploads::{MAX_UPLOAD, UploadedFile, Uploads};
+pub use uploads::{MAX_UPLOAD, UploadContent, UploadedFile, Uploads};
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,7 @@
 //! Searches messages. A search runs in the search index of the account if the index is complete.
 //! Otherwise the search runs on the mail server.
 
+mod numbers;
 mod server;
 mod threads;
 
@@ -11,6 +12,7 @@ use latchmail_core::message_number::MessageNumber;
 use latchmail_core::permissions::Right;
 use latchmail_imap::list::{MODSEQS, Role};
 use latchmail_imap::{INBOX, SearchKey};
+pub use latchmail_search::filter::{Filter, Part, has_words};
 use latchmail_search::{FolderSet, Query};
 pub use latchmail_search::{Snippet, Sort};
 
@@ -25,6 +27,10 @@ use crate::folders::roles::to_folders;
 use crate::folders::states::{FolderState, folder_state};
 pub use crate::index::results::{
     Hit, IndexStatus, SearchRequest, SearchResult, Thread, ThreadMessages, ThreadPage,
+};
+pub use crate::index::selection::{
+    FolderCounts, MessageFacts, MessageFilter, NumberPage, NumberQuery, SortKey, SortValue, Start,
+    ThreadNumbers,
 };
 use crate::index::{CurrentIndex, SearchIndex};
 use crate::listing::Lister;

@@ -28,6 +28,7 @@ mod outbox;
 mod outgoing_http;
 mod problem;
 mod profile;
+mod queries;
 mod recorder;
 mod services;
 mod session;

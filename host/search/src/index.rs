@@ -109,7 +109,7 @@ pub struct Size {
 /// An index without a [`Writer`] starts no threads. Its files are memory-mapped.
 #[derive(Debug)]
 pub struct Index {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 impl Index {

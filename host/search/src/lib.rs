@@ -47,6 +47,7 @@ mod class;
 mod docs;
 mod error;
 mod files;
+pub mod filter;
 mod folding;
 mod index;
 mod matching;
@@ -64,6 +65,7 @@ mod words;
 mod writer;
 
 pub use error::Error;
+pub use filter::Filter;
 pub use index::{Found, Hit, Index, Order, Search, Size, Sort, StoredThreadKeys};
 pub use query::{Query, QueryError};
 pub use snippet::Snippet;

@@ -217,7 +217,7 @@ impl Plan {
 }
 
 /// Adds the documents of `candidates` whose value satisfies a condition to `docs`.
-fn select<T: Copy + Default + PartialOrd + 'static>(
+pub(crate) fn select<T: Copy + Default + PartialOrd + 'static>(
     values: &Values<T>,
     candidates: &Docs,
     docs: &mut Docs,
@@ -297,7 +297,12 @@ impl WordsIn {
     }
 
     /// Adds the documents that contain the words in at least one of the fields to `docs`.
-    fn add(&self, segment: &Segment, candidates: &Docs, docs: &mut Docs) -> io::Result<()> {
+    pub(crate) fn add(
+        &self,
+        segment: &Segment,
+        candidates: &Docs,
+        docs: &mut Docs,
+    ) -> io::Result<()> {
         self.fields
             .iter()
             .try_for_each(|&field| self.add_field(segment, field, candidates, docs))

@@ -4,6 +4,7 @@
     reason = "the functions for the generated bindings are unsafe"
 )]
 
+use super::{Error, Host};
 use crate::bindings::handles::blobs;
 
 /// Bytes that stay in the host, so that they use no memory of the sandbox. A module can use a blob
@@ -48,6 +49,21 @@ impl Blob {
         }
     }
 
+    /// Returns at most `length` bytes that start at `offset`. Returns fewer bytes if the blob ends
+    /// before.
+    ///
+    /// # Errors
+    /// Returns [`Error::TooLarge`] if `length` is more than 65,536.
+    pub fn read(&self, offset: u64, length: u32) -> Result<Vec<u8>, Error> {
+        match self {
+            Self::Host(blob) => blob.read(offset, length),
+            Self::Bytes(_) => match self.slice(offset, length.into()) {
+                Self::Bytes(bytes) => Ok(bytes),
+                Self::Host(_) => Err(Error::Internal),
+            },
+        }
+    }
+
     /// Converts a handle that the host returned. Called by the generated bindings.
     pub(crate) unsafe fn from_handle(handle: u32) -> Self {
         // SAFETY: the generated bindings call this function once for each owned handle.
@@ -62,6 +78,39 @@ impl Blob {
         match self {
             Self::Host(blob) => blob.take_handle(),
             Self::Bytes(_) => unreachable!("bytes in memory are only for tests without a host"),
+        }
+    }
+}
+
+/// Blobs that a module creates. Needs no grant.
+///
+/// Both functions return [`Error::TooLarge`] if the bytes that the calls in one request create or
+/// decode have more than 64 MiB in total.
+pub trait Blobs {
+    /// Returns a blob with these bytes.
+    ///
+    /// # Errors
+    /// Returns [`Error::TooLarge`] as described for [`Blobs`].
+    fn create_blob(&self, bytes: Vec<u8>) -> Result<Blob, Error>;
+
+    /// Returns a blob with the decoded bytes of a part of a message. `encoding` is `base64` or
+    /// `quoted-printable`.
+    ///
+    /// # Errors
+    /// Returns [`Error::Invalid`] for another encoding, and [`Error::TooLarge`] as described for
+    /// [`Blobs`].
+    fn decode_blob(&self, encoded: Blob, encoding: &str) -> Result<Blob, Error>;
+}
+
+impl Blobs for Host {
+    fn create_blob(&self, bytes: Vec<u8>) -> Result<Blob, Error> {
+        blobs::create(&bytes).map(Blob::Host)
+    }
+
+    fn decode_blob(&self, encoded: Blob, encoding: &str) -> Result<Blob, Error> {
+        match encoded {
+            Blob::Host(encoded) => blobs::decode(encoded, encoding).map(Blob::Host),
+            Blob::Bytes(_) => Err(Error::Internal),
         }
     }
 }

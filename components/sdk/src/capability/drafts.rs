@@ -2,7 +2,9 @@
 
 use super::{Draft, Error, Host, Page, SendOptions, Sent};
 use crate::bindings::latchmail::host::drafts;
-pub use crate::bindings::latchmail::host::drafts::{DraftError, DraftPage, StoredDraft};
+pub use crate::bindings::latchmail::host::drafts::{
+    DraftError, DraftPage, StoredDraft, Submission,
+};
 
 /// Drafts of the caller's mailbox: messages in the folder with the role `\Drafts`. Reading needs
 /// the scope `mail:read`, and changes need `mail:write`.
@@ -55,6 +57,14 @@ pub trait Drafts {
         if_version: Option<&str>,
         options: &SendOptions,
     ) -> Result<Sent, DraftError>;
+
+    /// Sends a message of the mailbox as it is stored, with an envelope of its own. The message
+    /// stays in the mailbox, and no copy is filed. Needs the scopes `mail:send` and `mail:read`.
+    ///
+    /// # Errors
+    /// Returns [`DraftError::Unfinished`] if the message or the envelope is not valid. Returns
+    /// [`Error::NotFound`] if the message does not exist.
+    fn submit_message(&self, submission: &Submission) -> Result<Sent, DraftError>;
 }
 
 impl Drafts for Host {
@@ -90,6 +100,10 @@ impl Drafts for Host {
         options: &SendOptions,
     ) -> Result<Sent, DraftError> {
         drafts::send(id, if_version, options)
+    }
+
+    fn submit_message(&self, submission: &Submission) -> Result<Sent, DraftError> {
+        drafts::submit(submission)
     }
 }
 

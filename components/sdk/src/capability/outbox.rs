@@ -4,7 +4,7 @@ use super::{Blob, Error, Host, Timestamp};
 use crate::bindings::latchmail::host::outbox;
 pub use crate::bindings::latchmail::host::outbox::{
     Draft, Entry as OutboxEntry, File, FileSource, Header, MessagePart, Original, SendError,
-    SendOptions, Sent, UploadedFile,
+    SendOptions, Sent, UploadedContent, UploadedFile,
 };
 
 /// Sends mail as the caller. Needs the scope `mail:send`.
@@ -31,6 +31,12 @@ pub trait Outbox {
         content_type: &str,
         content: Blob,
     ) -> Result<UploadedFile, Error>;
+
+    /// Returns a file that the account uploaded. Needs the scope `mail:send` or `mail:write`.
+    ///
+    /// # Errors
+    /// Returns [`Error::NotFound`] if the file does not exist or is expired.
+    fn get_upload(&self, id: &str) -> Result<UploadedContent, Error>;
 
     /// Returns at most `limit` messages in the outbox: first those that wait, by their times, then
     /// the others, newest outcome first. Needs the scope `mail:read`.
@@ -73,6 +79,10 @@ impl Outbox for Host {
         content: Blob,
     ) -> Result<UploadedFile, Error> {
         outbox::upload(filename, content_type, content)
+    }
+
+    fn get_upload(&self, id: &str) -> Result<UploadedContent, Error> {
+        outbox::get_upload(id)
     }
 
     fn list_entries(&self, limit: u32) -> Result<Vec<OutboxEntry>, Error> {

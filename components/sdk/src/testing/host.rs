@@ -20,9 +20,11 @@ mod message_changes;
 mod modules;
 mod outbox;
 mod profile;
+mod queries;
 mod search;
 mod snooze;
 mod store;
+mod submissions;
 mod teams;
 mod webhooks;
 

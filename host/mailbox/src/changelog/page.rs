@@ -39,6 +39,8 @@ struct Page {
     limit: usize,
     /// `true` if the page contains the events of the account.
     has_events: bool,
+    /// `true` if each message of a deleted folder has a change of its own.
+    has_all_messages: bool,
     /// The number of versions that this page can still read.
     versions: u64,
 }
@@ -60,6 +62,8 @@ pub(super) struct PageOptions {
     pub(super) limit: usize,
     /// `true` if the page contains the events of the account.
     pub(super) has_events: bool,
+    /// `true` if each message of a deleted folder has a change of its own.
+    pub(super) has_all_messages: bool,
 }
 
 /// Returns a page of changes. `plan` contains the visible folders. `version` is the version of the
@@ -70,13 +74,14 @@ pub(super) async fn page(
     plan: Plan,
     mut cursor: Cursor,
     version: u64,
-    PageOptions { limit, has_events }: PageOptions,
+    options: PageOptions,
 ) -> Result<UnsealedPage, Error> {
     let mut page = Page {
         plan,
         entries: Vec::new(),
-        limit,
-        has_events,
+        limit: options.limit,
+        has_events: options.has_events,
+        has_all_messages: options.has_all_messages,
         versions: MAX_VERSIONS,
     };
     while cursor.segment <= EVENTS {
@@ -265,7 +270,8 @@ impl Page {
                 flags: flags(&after.flags),
             }),
             (Some(before), None) => {
-                (!plan.deleted.contains(&before.folder)).then(|| Change::Deleted {
+                let is_implied = plan.deleted.contains(&before.folder) && !self.has_all_messages;
+                (!is_implied).then(|| Change::Deleted {
                     number,
                     folder: path(&before.folder),
                 })
@@ -279,7 +285,9 @@ impl Page {
             }
             // The client has already deleted the message together with the old folder. Therefore
             // the move is reported as a creation.
-            (Some(before), Some(after)) if plan.deleted_early.contains(&before.folder) => {
+            (Some(before), Some(after))
+                if plan.deleted_early.contains(&before.folder) && !self.has_all_messages =>
+            {
                 Some(Change::Created {
                     number,
                     folder: path(&after.folder),

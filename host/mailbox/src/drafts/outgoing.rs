@@ -69,6 +69,18 @@ pub(super) struct Finished {
 /// # Errors
 /// Returns [`Error::Unfinished`] with the name of a missing or invalid field.
 pub(super) fn check(message: &[u8]) -> Result<Finished, Error> {
+    let finished = addressed(message)?;
+    if finished.to.is_empty() {
+        return Err(Error::Unfinished("to"));
+    }
+    Ok(finished)
+}
+
+/// Checks that a message can be sent with an envelope. The message can have no recipients in To.
+///
+/// # Errors
+/// Returns [`Error::Unfinished`] with the name of a missing or invalid field.
+pub(super) fn addressed(message: &[u8]) -> Result<Finished, Error> {
     let (head, _) = mime::split(message);
     let header = Header::of(head, bounds::FIELD);
     let [sender] = &header.from[..] else {
@@ -81,9 +93,6 @@ pub(super) fn check(message: &[u8]) -> Result<Finished, Error> {
     };
     recipients(&header.from, "from")?;
     let mut all = recipients(&header.to, "to")?;
-    if all.is_empty() {
-        return Err(Error::Unfinished("to"));
-    }
     all.extend(recipients(&header.cc, "cc")?);
     let (bcc, is_cut) = addresses_of(head, "bcc");
     all.extend(recipients(&bcc, "bcc")?);

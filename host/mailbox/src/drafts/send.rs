@@ -301,7 +301,7 @@ impl Drafts {
             let written = async { Ok((written.await?, ())) };
             let (envelope, message_id) = (&outgoing.envelope, &outgoing.message_id);
             let copy = outbox
-                .deliver(access, envelope, message_id, written)
+                .deliver(access, envelope, message_id, written, true)
                 .await?;
             return Ok(Transferred::Sent(Box::new(copy)));
         }
@@ -318,6 +318,7 @@ impl Drafts {
                 id: outgoing.draft,
                 message: outgoing.message,
             }),
+            has_copy: true,
         };
         let scheduled = outbox.schedule(access, later, send_at).await?;
         Ok(Transferred::Later(scheduled))

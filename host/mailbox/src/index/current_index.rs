@@ -159,14 +159,19 @@ impl SearchIndex {
         match found? {
             Ok(result) => Ok(Some(result)),
             Err(error) => {
-                if let Some(indexes) = self.indexes.as_ref() {
-                    let account = indexes.account(&access.account);
-                    self.close_index(&account, &error).await;
-                    indexes.count_fallback();
-                    indexes.build(&account);
-                }
+                self.close_damaged(access, &error).await;
                 Ok(None)
             }
+        }
+    }
+
+    /// Closes an index that cannot be read, and opens or builds it again in the background.
+    pub(super) async fn close_damaged(&self, access: &Access, error: &latchmail_search::Error) {
+        if let Some(indexes) = self.indexes.as_ref() {
+            let account = indexes.account(&access.account);
+            self.close_index(&account, error).await;
+            indexes.count_fallback();
+            indexes.build(&account);
         }
     }
 }

@@ -106,7 +106,7 @@ impl Content {
     }
 
     /// Returns the messages of a thread in `visible` folders, oldest first.
-    fn members(&self, visible: &FolderSet, id: ThreadId) -> Vec<MessageNumber> {
+    pub(super) fn members(&self, visible: &FolderSet, id: ThreadId) -> Vec<MessageNumber> {
         let mut members = self.threads.threads.members(id);
         members.retain(|number| {
             let location = self.mailbox.state.get(*number);

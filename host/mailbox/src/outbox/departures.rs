@@ -156,9 +156,12 @@ impl Departures {
                 if let (true, Some(copy)) = (recorded, copy) {
                     let (access, message) = *copy;
                     let changing = &self.outbox.mail.changing;
-                    let original = self.outbox.details(&entry)?.original();
+                    let details = self.outbox.details(&entry)?;
+                    let original = details.original();
                     let copy = async {
-                        store_copy(changing.upload_sent_copy(&access, message).await).await
+                        if !details.without_copy {
+                            store_copy(changing.upload_sent_copy(&access, message).await).await;
+                        }
                     };
                     tokio::join!(copy, self.outbox.mark_original(&access, original));
                 }

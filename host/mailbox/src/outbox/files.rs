@@ -141,7 +141,7 @@ impl Outbox {
 }
 
 /// Reads a download of `size` bytes.
-async fn read_all(download: &Download, size: usize) -> Result<Bytes, Error> {
+pub(crate) async fn read_all(download: &Download, size: usize) -> Result<Bytes, Error> {
     let mut all = BytesMut::with_capacity(size);
     let mut chunks = download.open();
     while let Some(chunk) = chunks.next().await {

@@ -53,6 +53,8 @@ pub(crate) struct LaterMessage {
     pub(crate) original: Option<Original>,
     /// The draft from which the message is sent.
     pub(crate) draft: Option<DraftOrigin>,
+    /// Whether a copy is filed in the folder `\Sent`.
+    pub(crate) has_copy: bool,
 }
 
 /// The draft from which a message is sent.
@@ -97,6 +99,9 @@ pub(super) struct Details {
     /// The Message-ID of the original, if its number is not known.
     #[serde(default)]
     in_reply_to: Option<String>,
+    /// Whether no copy is filed in the folder `\Sent`.
+    #[serde(default)]
+    pub(super) without_copy: bool,
 }
 
 impl Details {
@@ -159,6 +164,7 @@ impl Outbox {
                 .collect(),
             original: draft.original.clone(),
             draft: None,
+            has_copy: true,
         };
         self.schedule(access, later, send_at).await
     }
@@ -193,6 +199,7 @@ impl Outbox {
             to: later.to,
             original,
             in_reply_to,
+            without_copy: !later.has_copy,
         };
         let details = serde_json::to_vec(&details).map_err(|e| Error::Internal(e.to_string()))?;
         let sealed_details = key.seal(DETAILS, &details)?;

@@ -368,18 +368,19 @@ impl Outbox {
     ) -> Result<UploadResult, Error> {
         let written = self.write(draft, message_id);
         let access = &draft.from.access;
-        Box::pin(self.deliver(access, envelope, message_id, written)).await
+        Box::pin(self.deliver(access, envelope, message_id, written, true)).await
     }
 
-    /// Signs a message and passes the message to the submission service. Concurrently uploads the
-    /// copy for the Sent folder. `written` writes the message, and returns the permit for the
-    /// memory of the message.
+    /// Signs a message and passes the message to the submission service. With `has_copy`,
+    /// concurrently uploads the copy for the Sent folder. `written` writes the message, and returns
+    /// the permit for the memory of the message.
     pub(crate) async fn deliver<P>(
         &self,
         access: &Access,
         envelope: &Envelope,
         message_id: &str,
         written: impl Future<Output = Result<(Bytes, P), Error>>,
+        has_copy: bool,
     ) -> Result<UploadResult, Error> {
         // Use the database concurrently with writing the message.
         let (signer, written, tracked) = tokio::join!(
@@ -390,10 +391,15 @@ impl Outbox {
         let (message, _memory) = written?;
         let envelope = &tracked?;
         let message = sign(signer?, message, self.clock.now()).await?;
-        let (sent, copy) = tokio::join!(
-            self.submit_message(access, envelope, &message),
-            self.mail.changing.upload_sent_copy(access, message.clone())
-        );
+        let copy = async {
+            if has_copy {
+                let changing = &self.mail.changing;
+                changing.upload_sent_copy(access, message.clone()).await
+            } else {
+                Ok(None)
+            }
+        };
+        let (sent, copy) = tokio::join!(self.submit_message(access, envelope, &message), copy);
         self.tracker.end(access, message_id, &sent).await;
         if let (Some(member), Ok(_) | Err(Error::Unknown(_))) = (&access.member, &sent) {
             self.record_in_audit_log(access, member, envelope, message_id)

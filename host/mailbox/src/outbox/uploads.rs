@@ -42,6 +42,17 @@ pub struct UploadedFile {
     pub expires_at: Timestamp,
 }
 
+/// An upload with its bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UploadContent {
+    /// The file name.
+    pub filename: String,
+    /// The media type.
+    pub content_type: String,
+    /// The bytes.
+    pub content: Bytes,
+}
+
 /// An upload that was found.
 #[derive(Clone)]
 pub(super) struct Upload {
@@ -174,6 +185,23 @@ impl Uploads {
             filename: String::from_utf8_lossy(&filename).into_owned(),
             content_type: found.content_type,
             size: u64::try_from(found.size).unwrap_or(0),
+        }))
+    }
+
+    /// Returns an upload of the caller with its bytes. Returns `None` if the upload does not exist,
+    /// is expired, or belongs to another account.
+    ///
+    /// # Errors
+    /// Returns an [`Error`] if the database fails.
+    pub async fn content(&self, access: &Access, id: &str) -> Result<Option<UploadContent>, Error> {
+        let Some(upload) = self.find(access, id).await? else {
+            return Ok(None);
+        };
+        let content = self.read(id, &upload).await?;
+        Ok(content.map(|content| UploadContent {
+            filename: upload.filename,
+            content_type: upload.content_type,
+            content,
         }))
     }
 

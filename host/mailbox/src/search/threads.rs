@@ -68,6 +68,6 @@ impl Searcher {
     }
 }
 
-fn not_ready(_: IndexStatus) -> Error {
+pub(super) fn not_ready(_: IndexStatus) -> Error {
     Error::IndexNotReady
 }

@@ -8,8 +8,10 @@ use latchmail_bindings::latchmail::host::outbox::{Draft, SendOptions, Sent};
 use latchmail_bindings::latchmail::host::types::Error;
 use latchmail_bindings::{Blob, HostError};
 use latchmail_core::caller::Scope;
+use latchmail_core::clock::Timestamp;
 use latchmail_core::codes;
-use latchmail_mailbox::drafts::{self, DraftContent, StoredDraft};
+use latchmail_core::message_number::MessageNumber;
+use latchmail_mailbox::drafts::{self, DraftContent, StoredDraft, Submission};
 use latchmail_mailbox::outbox;
 
 use super::call::Call;
@@ -116,6 +118,26 @@ impl Host for Call {
         let drafts = &self.services.drafts;
         let sent = drafts.send(&access, &id, if_version, send_options(options));
         let sent = Box::pin(sent).await;
+        let sent = sent.map_err(draft_error)?;
+        let sent = sent.ok_or_else(|| failed(Error::NotFound))?;
+        Ok(wit_sent(sent))
+    }
+
+    async fn submit(
+        &mut self,
+        submission: wit::Submission,
+    ) -> Result<Sent, HostError<wit::DraftError>> {
+        let _span = host_call("drafts.submit");
+        self.require_scope(Scope::MailRead).map_err(failed)?;
+        let access = self.mailbox_access(Scope::MailSend).map_err(failed)?;
+        self.preview.refuse().map_err(failed)?;
+        let submission = Submission {
+            number: MessageNumber(submission.uid),
+            from: submission.from,
+            recipients: submission.recipients,
+            send_at: submission.send_at.map(Timestamp::from_millis),
+        };
+        let sent = self.services.drafts.submit(&access, submission).await;
         let sent = sent.map_err(draft_error)?;
         let sent = sent.ok_or_else(|| failed(Error::NotFound))?;
         Ok(wit_sent(sent))

@@ -1,9 +1,9 @@
 //! The interface `mailbox`, for reading and changing the caller's mail.
 
 mod changes;
-mod events;
+pub(super) mod events;
 mod folders;
-mod found;
+pub(super) mod found;
 mod import;
 mod messages;
 mod snooze;
@@ -474,7 +474,7 @@ fn message_query(query: &wit::MessageQuery) -> Result<MessageQuery<'_>, Error> {
 }
 
 /// Checks the maximum number of changes on one page.
-fn check_changes_limit(limit: u32) -> Result<(), Error> {
+pub(super) fn check_changes_limit(limit: u32) -> Result<(), Error> {
     if (1..=MAX_CHANGES).contains(&limit) {
         return Ok(());
     }

@@ -18,6 +18,7 @@ use latchmail_core::message_number::MessageNumber;
 use latchmail_mailbox::outbox;
 use wasmtime::component::Resource;
 
+use super::blobs::count_bytes;
 use super::call::Call;
 use super::host_call::host_call;
 
@@ -99,6 +100,20 @@ impl Host for Call {
         let _span = host_call("outbox.upload");
         let blob = self.table.delete(content).map_err(HostError::trap)?;
         Ok(self.store_upload(filename, content_type, blob).await?)
+    }
+
+    async fn get_upload(&mut self, id: String) -> Result<wit::UploadedContent, HostError<Error>> {
+        let _span = host_call("outbox.get-upload");
+        let access = upload_access(self)?;
+        let upload = self.services.outbox.uploads.content(&access, &id).await;
+        let upload = upload.map_err(outbox_error)?.ok_or(Error::NotFound)?;
+        count_bytes(self, upload.content.len())?;
+        let content = self.table.push(Blob::new(upload.content));
+        Ok(wit::UploadedContent {
+            filename: upload.filename,
+            content_type: upload.content_type,
+            content: content.map_err(HostError::trap)?,
+        })
     }
 }
 
@@ -270,7 +285,7 @@ impl Call {
         content_type: String,
         blob: Blob,
     ) -> Result<wit::UploadedFile, Error> {
-        let access = self.mailbox_access(Scope::MailSend)?;
+        let access = upload_access(self)?;
         self.preview.refuse()?;
         let (uploads, size) = (&self.services.outbox.uploads, blob.size());
         let content = blob.into_stream();
@@ -286,6 +301,12 @@ impl Call {
             expires_at: stored.expires_at.millis(),
         })
     }
+}
+
+/// Returns the access with which files are uploaded, for messages that are sent or stored.
+fn upload_access(call: &Call) -> Result<latchmail_mailbox::Access, Error> {
+    call.mailbox_access(Scope::MailSend)
+        .or_else(|denied| call.mailbox_access(Scope::MailWrite).map_err(|_| denied))
 }
 
 /// Returns the line of a preview for a message to send.

@@ -10,8 +10,8 @@
 use latchmail_bindings::latchmail::host::types::Error;
 use latchmail_bindings::latchmail::host::{
     aliases, blobs, caller, compose, config, credentials, deliveries, domains, drafts, filters,
-    http_client, log, mailbox, modules, outbox, profile, store, streams, subscriptions, teams,
-    types, webhooks,
+    http_client, log, mailbox, modules, outbox, profile, queries, store, streams, subscriptions,
+    teams, types, webhooks,
 };
 use latchmail_bindings::{Blob, EventStream, HostError};
 use wasmtime::component::{HasData, Resource};
@@ -89,6 +89,18 @@ impl types::Host for Taped<'_> {
 }
 
 impl blobs::Host for Taped<'_> {
+    async fn create(&mut self, bytes: Vec<u8>) -> Outcome<Resource<Blob>> {
+        blobs::Host::create(&mut *self.0, bytes).await
+    }
+
+    async fn decode(
+        &mut self,
+        encoded: Resource<Blob>,
+        encoding: String,
+    ) -> Outcome<Resource<Blob>> {
+        blobs::Host::decode(&mut *self.0, encoded, encoding).await
+    }
+
     async fn insert_json_string(&mut self, offset: u32, text: Resource<Blob>) -> Outcome<()> {
         blobs::Host::insert_json_string(&mut *self.0, offset, text).await
     }
@@ -217,6 +229,7 @@ impl drafts::Host for Taped<'_> {
             if_version: Option<String>,
             options: outbox::SendOptions,
         ) -> Outcome<outbox::Sent, drafts::DraftError>;
+        submit(submission: drafts::Submission) -> Outcome<outbox::Sent, drafts::DraftError>;
     }
     functions! { drafts, WithHandles;
         create(draft: outbox::Draft) -> Outcome<drafts::StoredDraft, drafts::DraftError>;
@@ -368,6 +381,9 @@ impl outbox::Host for Taped<'_> {
             content: Resource<Blob>,
         ) -> Outcome<outbox::UploadedFile>;
     }
+    functions! { outbox, WithHandles;
+        get_upload(id: String) -> Outcome<outbox::UploadedContent>;
+    }
 }
 
 impl profile::Host for Taped<'_> {
@@ -375,6 +391,34 @@ impl profile::Host for Taped<'_> {
         get() -> Outcome<profile::Details>;
         update(changes: profile::Changes) -> Outcome<()>;
         change_password(current: String, new: String) -> Outcome<profile::PasswordChange>;
+    }
+}
+
+impl queries::Host for Taped<'_> {
+    conversions! {
+        convert_query_error: queries::QueryError;
+    }
+    functions! { queries, Plain;
+        query_messages(
+            query: queries::NumberQuery,
+        ) -> Outcome<queries::NumberPage, queries::QueryError>;
+        get_facts(
+            uids: Vec<u64>,
+        ) -> Outcome<Vec<queries::MessageFacts>, queries::QueryError>;
+        get_threads(
+            ids: Vec<String>,
+        ) -> Outcome<Vec<queries::ThreadNumbers>, queries::QueryError>;
+        count_messages() -> Outcome<Vec<queries::FolderCounts>, queries::QueryError>;
+        list_changes(
+            since: Option<String>,
+            limit: u32,
+        ) -> Outcome<mailbox::ChangeList, queries::QueryError>;
+    }
+    functions! { queries, WithHandles;
+        stream_cursors(
+            since: Option<String>,
+            format: queries::CursorFormat,
+        ) -> Outcome<Resource<EventStream>, queries::QueryError>;
     }
 }
 

@@ -17,9 +17,10 @@ use crate::api::{HasTaped, Taped};
 pub(super) const UNGRANTED: [&str; 5] = ["types", "blobs", "streams", "log", "config"];
 
 /// Interfaces of `latchmail:host` that an operator can grant.
-pub const GRANTABLE: [&str; 17] = [
+pub const GRANTABLE: [&str; 18] = [
     "caller",
     "mailbox",
+    "queries",
     "outbox",
     "profile",
     "credentials",
@@ -101,6 +102,7 @@ pub(crate) fn linker(engine: &Engine, grants: &[String]) -> wasmtime::Result<Lin
         match grant.as_str() {
             "caller" => host::caller::add_to_linker::<_, HasTaped>(&mut linker, call)?,
             "mailbox" => host::mailbox::add_to_linker::<_, HasTaped>(&mut linker, call)?,
+            "queries" => host::queries::add_to_linker::<_, HasTaped>(&mut linker, call)?,
             "outbox" => host::outbox::add_to_linker::<_, HasTaped>(&mut linker, call)?,
             "profile" => host::profile::add_to_linker::<_, HasTaped>(&mut linker, call)?,
             "credentials" => {

@@ -209,7 +209,15 @@ async fn run(service: &Service, number: usize, scenario: &Scenario) -> Vec<Strin
         };
         let at = format!("{}, step {index}, {call}", scenario.name);
         // The index is built after the first call that needs it.
-        let indexed = ["search-messages", "list-threads", "get-thread"];
+        let indexed = [
+            "search-messages",
+            "list-threads",
+            "get-thread",
+            "query-messages",
+            "get-facts",
+            "get-threads",
+            "count-messages",
+        ];
         let indexed = indexed.iter().any(|name| call.ends_with(name));
         let deadline = Instant::now() + INDEX_TIMEOUT;
         loop {
@@ -237,6 +245,7 @@ async fn the_host_returns_what_the_scenarios_expect() {
     let grants = [
         "caller",
         "mailbox",
+        "queries",
         "outbox",
         "aliases",
         "profile",

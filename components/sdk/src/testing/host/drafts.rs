@@ -9,7 +9,7 @@ use super::{Account, FakeHost, Need, SentFile};
 use crate::capability::{
     Address, Blob, Caller as _, Detail, Draft, DraftError, DraftPage, Drafts, Error, File,
     FileSource, Header, HeaderField, MessagePart, Outbox as _, Page, Scope, SendError, SendOptions,
-    Sent, StoredDraft,
+    Sent, StoredDraft, Submission,
 };
 use crate::testing::letter::Letter;
 
@@ -258,6 +258,14 @@ impl Drafts for FakeHost {
         })?;
         self.with_account(|account| account.remove_draft(id));
         Ok(sent)
+    }
+
+    fn submit_message(&self, submission: &Submission) -> Result<Sent, DraftError> {
+        let now = self.now();
+        self.authorize(Need::Scope(Scope::MailRead))?;
+        self.allow(Need::Scope(Scope::MailSend), |account| {
+            Ok(account.submit(submission, now))
+        })?
     }
 }
 

@@ -163,7 +163,11 @@ impl Mail {
                 let trash = trash.path.clone();
                 self.move_where(&trash, |one| one.folder == *path);
             }
-            MessageDisposal::Delete => self.stored.retain(|one| one.folder != *path),
+            MessageDisposal::Delete => {
+                let deleted = self.stored.extract_if(.., |one| one.folder == *path);
+                let deleted = deleted.map(|one| one.detail.summary.uid).collect();
+                self.deleted_with_folders.insert(id.clone(), deleted);
+            }
         }
         self.folders.retain(|one| one.path != *path);
         self.changes.push(Change::FolderDeleted(ChangedFolder {

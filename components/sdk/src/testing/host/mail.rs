@@ -41,6 +41,8 @@ pub(super) struct Mail {
     pub(super) quota: Quota,
     /// The times at which snoozed messages come back, by `uid`.
     pub(super) snoozed: BTreeMap<u64, Timestamp>,
+    /// The messages that were deleted with their folders, by the id of the folder.
+    pub(super) deleted_with_folders: BTreeMap<String, Vec<u64>>,
 }
 
 /// A message in a folder.
@@ -91,6 +93,7 @@ impl Default for Mail {
                 messages: UNLIMITED,
             },
             snoozed: BTreeMap::new(),
+            deleted_with_folders: BTreeMap::new(),
         }
     }
 }

@@ -8,7 +8,7 @@ use latchmail_shape::{MAX_HEADER_FIELDS, check_header_field, codes, is_repeatabl
 use super::{Account, FakeHost, Need, missing};
 use crate::capability::{
     Blob, Caller, Draft, Error, File, FileSource, FlagAction, Original, Outbox, OutboxEntry, Scope,
-    SendError, SendOptions, Sent, Timestamp, UploadedFile,
+    SendError, SendOptions, Sent, Timestamp, UploadedContent, UploadedFile,
 };
 use crate::testing::letter::Letter;
 
@@ -43,10 +43,11 @@ pub struct SentMessage {
 /// A message in the outbox.
 #[derive(Debug)]
 pub(super) struct Later {
-    entry: OutboxEntry,
-    letter: Option<Letter>,
+    pub(super) entry: OutboxEntry,
+    /// The copy for the folder `Sent`.
+    pub(super) letter: Option<Letter>,
     /// The time of the outcome.
-    ended_at: Option<Timestamp>,
+    pub(super) ended_at: Option<Timestamp>,
 }
 
 /// A file of a message that the module sent.
@@ -83,8 +84,17 @@ impl FakeHost {
     }
 }
 
+/// Returns the scope with which the caller uploads files, `mail:send` or `mail:write`.
+fn upload_scope(host: &FakeHost) -> Scope {
+    let caller = host.current();
+    if !caller.holds(Scope::MailSend) && caller.holds(Scope::MailWrite) {
+        return Scope::MailWrite;
+    }
+    Scope::MailSend
+}
+
 impl Account {
-    fn check_sender(&self, address: &str) -> Result<(), Error> {
+    pub(super) fn check_sender(&self, address: &str) -> Result<(), Error> {
         let own = address.eq_ignore_ascii_case(&self.address);
         let mut active = self.aliases.iter().filter(|alias| alias.active);
         if own || active.any(|alias| alias.address.eq_ignore_ascii_case(address)) {
@@ -112,7 +122,8 @@ impl Outbox for FakeHost {
         content: Blob,
     ) -> Result<UploadedFile, Error> {
         let (now, number) = (self.now(), self.next_number("upload"));
-        self.allow(Need::Scope(Scope::MailSend), |account| {
+        let need = Need::Scope(upload_scope(self));
+        self.allow(need, |account| {
             if filename.is_empty() || !is_line(filename) || !is_media_type(content_type) {
                 let text = "Invalid file name or media type";
                 return Err(Error::invalid(codes::INVALID_DRAFT, text));
@@ -148,6 +159,20 @@ impl Outbox for FakeHost {
                 expires_at: uploaded.expires_at,
             });
             Ok(uploaded)
+        })
+    }
+
+    fn get_upload(&self, id: &str) -> Result<UploadedContent, Error> {
+        let now = self.now();
+        self.allow(Need::Scope(upload_scope(self)), |account| {
+            let mut uploads = account.uploads.iter();
+            let upload = uploads.find(|one| one.id == id && one.expires_at > now);
+            let file = &upload.ok_or(Error::NotFound)?.file;
+            Ok(UploadedContent {
+                filename: file.filename.clone(),
+                content_type: file.content_type.clone(),
+                content: Blob::Bytes(file.content.clone()),
+            })
         })
     }
 
@@ -325,10 +350,10 @@ impl Account {
     /// Sends the messages whose time has come.
     fn depart(&mut self, now: Timestamp) {
         for later in &mut self.later {
-            if later.entry.send_at <= now
-                && let Some(letter) = later.letter.take()
-            {
-                self.mail.put("Sent", letter);
+            if later.entry.send_at <= now && later.entry.state == "scheduled" {
+                if let Some(letter) = later.letter.take() {
+                    self.mail.put("Sent", letter);
+                }
                 later.entry.state = "sent".into();
                 later.ended_at = Some(later.entry.send_at);
             }

@@ -142,7 +142,7 @@ impl Mail {
         all
     }
 
-    fn check_index(&self) -> Result<(), ThreadsError> {
+    pub(super) fn check_index(&self) -> Result<(), ThreadsError> {
         match self.index {
             IndexState::Ready => Ok(()),
             IndexState::Building | IndexState::Off => Err(ThreadsError::IndexNotReady),

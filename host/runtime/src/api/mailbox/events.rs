@@ -54,9 +54,9 @@ pub(super) fn wait_for_change(
 }
 
 /// Returns the access to the mailbox, and the owner of a stream for the limits.
-fn stream_owner(
+pub(in crate::api) fn stream_owner(
     call: &Call,
-) -> Result<(latchmail_mailbox::Access, StreamOwner), HostError<wit::StreamError>> {
+) -> Result<(latchmail_mailbox::Access, StreamOwner), Error> {
     let access = call.mailbox_access(Scope::MailRead)?;
     let caller = call.require_caller()?;
     let owner = StreamOwner {

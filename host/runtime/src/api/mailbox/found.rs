@@ -105,7 +105,7 @@ pub(super) fn thread(thread: Thread) -> wit::Thread {
     }
 }
 
-pub(super) fn change(change: Change) -> wit::Change {
+pub(in crate::api) fn change(change: Change) -> wit::Change {
     let message = |MessageNumber(uid), folder, flags| wit::ChangedMessage { uid, folder, flags };
     let named = |folder, id| wit::ChangedFolder { folder, id };
     match change {

@@ -8,7 +8,7 @@ use latchmail_bindings::latchmail::host::drafts::{DraftPage, StoredDraft};
 use latchmail_bindings::latchmail::host::mailbox::{
     AttachmentContent, DetailWithBlobs, RawMessage,
 };
-use latchmail_bindings::latchmail::host::outbox::{Draft, File, FileSource};
+use latchmail_bindings::latchmail::host::outbox::{Draft, File, FileSource, UploadedContent};
 use latchmail_bindings::{Blob, EventStream, HostError};
 use wasmtime::component::{Resource, ResourceTable};
 
@@ -254,6 +254,16 @@ impl Handles for RawMessage {
             subject: self.subject.clone(),
             content: self.content.copy(copying)?,
             version: self.version.clone(),
+        })
+    }
+}
+
+impl Handles for UploadedContent {
+    fn copy(&self, copying: &mut Copying<'_>) -> Option<Self> {
+        Some(Self {
+            filename: self.filename.clone(),
+            content_type: self.content_type.clone(),
+            content: self.content.copy(copying)?,
         })
     }
 }
