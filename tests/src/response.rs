@@ -81,8 +81,8 @@ impl Response {
         }
         let code = self.json["code"].as_str().unwrap_or_default();
         let status = self.status;
-        // The modules of `tests/fixtures` and the examples have codes of their own.
-        let own = ["fixture_", "digest_", "slack_"];
+        // The optional module, those of `tests/fixtures` and the examples have codes of their own.
+        let own = ["fixture_", "digest_", "slack_", "invalid_jmap_"];
         if own.iter().any(|prefix| code.starts_with(prefix)) {
             return;
         }
