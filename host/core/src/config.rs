@@ -54,7 +54,7 @@ use url::Url;
 pub use self::acme::Acme;
 pub use self::admin::Admin;
 pub use self::audit::Audit;
-pub use self::built_in::{BUILT_IN, BuiltInModule, EmbeddedModule};
+pub use self::built_in::{BUILT_IN, BuiltInModule, EmbeddedModule, OPTIONAL};
 pub use self::database::Database;
 pub use self::dkim::{Dkim, DkimKey};
 pub use self::dns::Dns;
@@ -372,7 +372,8 @@ impl Config {
 
     /// Returns the sections of all modules. The section of the module `mcp` also contains three
     /// settings of the service: the name, the allowed web origins, and whether agents are allowed
-    /// to send mail. A value that the operator set in the section of `mcp` takes precedence.
+    /// to send mail. A value that the operator set in the section of `mcp` takes precedence. The
+    /// sections of optional modules are completed ([`Self::optional_modules`]).
     #[must_use]
     pub fn modules_with_service_settings(&self) -> BTreeMap<String, Module> {
         let mut modules = self.modules.clone();
@@ -386,6 +387,11 @@ impl Config {
         if let Some(module) = modules.get_mut(AGENTS_MODULE) {
             for (key, value) in settings {
                 module.config.0.entry(key.into()).or_insert(value);
+            }
+        }
+        for (name, policy) in self.optional_modules() {
+            if let Some(module) = modules.get_mut(&name) {
+                *module = policy;
             }
         }
         modules

@@ -89,6 +89,7 @@ buckets! {
     DomainsRead = domains_read,
     DomainsWrite = domains_write,
     Mcp = mcp,
+    Jmap = jmap,
     Teams = teams,
     Webhooks = webhooks,
     Modules = modules,

@@ -1,10 +1,12 @@
 //! The built-in modules: the modules that implement the routes of the service. A program can
-//! contain their components.
+//! contain their components. Optional modules are never in the program.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 
-use super::Config;
+use super::keys::Keys;
+use super::{Config, Module};
 
 /// A module of the service.
 #[derive(Clone, Copy, Debug)]
@@ -67,7 +69,32 @@ pub const BUILT_IN: [BuiltInModule; 7] = [
     },
 ];
 
+/// The modules of the service that the operator installs. Their names need no section in the
+/// configuration.
+pub const OPTIONAL: [BuiltInModule; 1] = [BuiltInModule {
+    name: "jmap",
+    grants: &[
+        "caller", "mailbox", "queries", "outbox", "drafts", "filters", "aliases", "store",
+    ],
+    paths: &["/jmap/", "/.well-known/jmap"],
+}];
+
+/// The setting of an optional module with the URL of the service.
+const BASE_URL: &str = "base_url";
+
 impl BuiltInModule {
+    /// Sets the grants and the paths that the configuration does not set.
+    fn complete(&self, section: &mut Module, keys: &Keys) {
+        for (key, value, usual) in [
+            ("grants", &mut section.grants, self.grants),
+            ("paths", &mut section.paths, self.paths),
+        ] {
+            if !keys.contains(&format!("modules.{}.{key}", self.name)) {
+                *value = usual.iter().copied().map(Into::into).collect();
+            }
+        }
+    }
+
     /// Returns the name of the file into which the module is built.
     #[must_use]
     pub fn file_name(&self) -> String {
@@ -116,15 +143,25 @@ impl Config {
                 continue;
             }
             section.embedded = Some(*embedded);
-            for (key, value, usual_value) in [
-                ("grants", &mut section.grants, usual.grants),
-                ("paths", &mut section.paths, usual.paths),
-            ] {
-                if !self.keys.contains(&format!("modules.{}.{key}", usual.name)) {
-                    *value = usual_value.iter().copied().map(Into::into).collect();
-                }
-            }
+            usual.complete(section, &self.keys);
         }
         self
+    }
+
+    /// Returns the policies of the optional modules. Settings in the section of a module override
+    /// its defaults.
+    #[must_use]
+    pub fn optional_modules(&self) -> BTreeMap<String, Module> {
+        let policies = OPTIONAL.iter().map(|optional| {
+            let section = self.modules.get(optional.name);
+            let mut section = section.cloned().unwrap_or_default();
+            optional.complete(&mut section, &self.keys);
+            let settings = &mut section.config.0;
+            settings
+                .entry(BASE_URL.into())
+                .or_insert_with(|| self.base_url());
+            (optional.name.to_owned(), section)
+        });
+        policies.collect()
     }
 }

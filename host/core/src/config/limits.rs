@@ -21,6 +21,7 @@ section! {
         pub domains_read: u32 = 30,
         pub domains_write: u32 = 10,
         pub mcp: u32 = 120,
+        pub jmap: u32 = 300,
         pub teams: u32 = 30,
         pub webhooks: u32 = 30,
         pub modules: u32 = 60,

@@ -201,6 +201,27 @@ fn the_agents_module_gets_settings_of_the_service_unless_it_has_its_own() {
 }
 
 #[test]
+fn an_optional_module_needs_no_section() {
+    let policy = |text: &str| {
+        let config = parse(text, &[]).unwrap();
+        assert!(!config.modules_with_service_settings().contains_key("jmap"));
+        config.optional_modules().remove("jmap").unwrap()
+    };
+    let usual = policy("base_url = 'https://mail.example'");
+    assert!(usual.grants.contains(&"queries".to_owned()));
+    assert_eq!(usual.paths, ["/jmap/", "/.well-known/jmap"]);
+    assert_eq!(usual.config.0["base_url"], "https://mail.example");
+    let text = "[modules.jmap]\nmemory = 128\ngrants = ['caller']";
+    let config = parse(text, &[]).unwrap();
+    let own = &config.modules_with_service_settings()["jmap"];
+    assert_eq!(
+        (own.memory, &own.grants[..]),
+        (128, &["caller".to_owned()][..])
+    );
+    assert_eq!(own.paths, usual.paths);
+}
+
+#[test]
 fn a_unix_socket_needs_a_base_url() {
     let parse = |text: &str| Config::parse(text, "test", HashMap::new());
     let error = parse("listen = 'unix:/run/http.sock'").unwrap_err();

@@ -46,6 +46,9 @@ struct Package {
     manifest_path: PathBuf,
     dependencies: Vec<Dependency>,
     targets: Vec<Target>,
+    /// The values of `[package.metadata]`, or null.
+    #[serde(default)]
+    metadata: serde_json::Value,
 }
 
 #[derive(Deserialize)]
@@ -71,6 +74,12 @@ impl Package {
         let target = self.targets.iter().find(cdylib)?;
         Some(&target.name)
     }
+
+    /// Returns whether the module is not installed with the other modules of a folder, because its
+    /// manifest has `optional = true` in the section `[package.metadata.latchmail]`.
+    fn is_optional(&self) -> bool {
+        self.metadata["latchmail"]["optional"] == true
+    }
 }
 
 impl Crates {
@@ -92,10 +101,11 @@ impl Crates {
         let metadata = metadata(&manifest).await?;
         let by_folder: BTreeMap<&Path, &Package> =
             metadata.packages.iter().map(|p| (p.folder(), p)).collect();
+        let is_one = is_crate(folder);
         let modules: Vec<&Package> = crates
             .iter()
             .filter_map(|folder| by_folder.get(folder.as_path()).copied())
-            .filter(|package| package.component().is_some())
+            .filter(|package| package.component().is_some() && (is_one || !package.is_optional()))
             .collect();
         if modules.is_empty() {
             bail!(

@@ -24,6 +24,8 @@ pub(super) struct PolicySource {
 pub(super) struct Policies {
     /// The policies of modules that have a section `[modules.NAME]`.
     pub(super) named: BTreeMap<String, config::Module>,
+    /// The policies of the optional modules of the service, which need no section.
+    optional: BTreeMap<String, config::Module>,
     /// The policy of all other modules, from the section `[new_modules]`.
     default: Option<config::Module>,
 }
@@ -32,6 +34,7 @@ impl Policies {
     fn of(config: &Config) -> Self {
         Self {
             named: config.modules_with_service_settings(),
+            optional: config.optional_modules(),
             default: config.new_modules.clone().map(|policy| config::Module {
                 source: None,
                 ..policy
@@ -41,7 +44,8 @@ impl Policies {
 
     /// Returns the policy of a module, or `None` if the configuration does not allow the module.
     pub(super) fn get(&self, name: &str) -> Option<&config::Module> {
-        self.named.get(name).or(self.default.as_ref())
+        let known = self.named.get(name).or_else(|| self.optional.get(name));
+        known.or(self.default.as_ref())
     }
 
     /// Returns the policy of a module.
