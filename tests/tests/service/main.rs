@@ -11,6 +11,7 @@ mod bench;
 mod description;
 mod directory;
 mod http;
+mod jmap;
 mod mail;
 mod mail_server_users;
 mod modules;
