@@ -85,6 +85,12 @@ fuzz-api *arguments: setup modules
     cargo build --locked -p latchmail
     ./scripts/as-root fuzz-api ./scripts/fuzz-api/run --program "$CARGO_TARGET_DIR/debug/latchmail" --modules "$CARGO_TARGET_DIR/modules" "$@"
 
+# Run JMAP clients by other authors, and the tests of JMAP, against a private service
+[positional-arguments]
+jmap-clients *arguments: setup modules
+    cargo build --locked -p latchmail
+    ./scripts/as-root jmap-clients ./scripts/jmap/run --program "$CARGO_TARGET_DIR/debug/latchmail" --modules "$CARGO_TARGET_DIR/modules" "$@"
+
 # Build the program for operators, <target>/release/latchmail, which contains the modules
 build: (setup "--build")
     ./scripts/build-components components "$CARGO_TARGET_DIR/embedded" component
