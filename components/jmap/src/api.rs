@@ -187,9 +187,8 @@ fn parse(body: &[u8]) -> Result<Calls, Problem> {
     let Value::Object(mut body) = body else {
         return Err(not_request("The body must be an object"));
     };
-    let using = match body.remove("using") {
-        Some(Value::Array(using)) => using,
-        _ => return Err(not_request("using must be an array")),
+    let Some(Value::Array(using)) = body.remove("using") else {
+        return Err(not_request("using must be an array"));
     };
     let using: Option<Vec<String>> = using
         .into_iter()

@@ -12,7 +12,6 @@ use crate::limits::MAX_GET;
 pub(crate) type Object = Map<String, Value>;
 
 /// The arguments of a method.
-#[derive(Clone, Copy)]
 pub(crate) struct Args<'a>(&'a Object);
 
 impl<'a> Args<'a> {

@@ -44,6 +44,7 @@ impl MethodError {
         Self::new("cannotCalculateChanges")
     }
 
+    #[cfg(test)]
     pub(crate) fn kind(&self) -> &'static str {
         self.kind
     }
@@ -169,7 +170,7 @@ impl SetError {
     }
 
     /// Changes the type.
-    pub(crate) fn as_kind(self, kind: &'static str) -> Self {
+    pub(crate) fn with_kind(self, kind: &'static str) -> Self {
         Self { kind, ..self }
     }
 

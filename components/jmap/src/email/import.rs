@@ -73,7 +73,7 @@ fn import_one<H: Capabilities>(
         error => error.into(),
     })?;
     match create::store(ctx, target, message) {
-        Err(error) if error.is_invalid() => Err(error.as_kind("invalidEmail")),
+        Err(error) if error.is_invalid() => Err(error.with_kind("invalidEmail")),
         result => result,
     }
 }

@@ -227,8 +227,8 @@ pub(super) fn has_attachment(message: &Message) -> bool {
 /// Returns the preview of a message that is not in the mailbox.
 pub(super) fn preview(message: &Message, blob: &Blob) -> Result<String, MethodError> {
     let bodies = Bodies::of(message);
-    let texts = bodies.text.iter().map(|index| &message.parts[*index]);
-    let Some(part) = texts.into_iter().find(|part| part.media == "text/plain") else {
+    let mut texts = bodies.text.iter().map(|index| &message.parts[*index]);
+    let Some(part) = texts.find(|part| part.media == "text/plain") else {
         return Ok(String::new());
     };
     let value = body::value(part, blob, 4 * PREVIEW)?;

@@ -91,7 +91,7 @@ pub(crate) fn parse<H: Capabilities>(ctx: &mut Context<'_, H>, args: &Object) ->
         email.insert("hasAttachment".into(), has_attachment.into());
         parsed.insert(id.into(), select(email, &properties));
     }
-    let or_null = |ids: Vec<&str>| (!ids.is_empty()).then_some(ids);
+    let or_null = |ids: Vec<_>| (!ids.is_empty()).then_some(ids);
     let parsed = (!parsed.is_empty()).then_some(parsed);
     Ok(json!({
         "accountId": ctx.account,

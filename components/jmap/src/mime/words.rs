@@ -34,32 +34,29 @@ pub(crate) fn decode(text: &str) -> String {
         let start = rest.find("=?").unwrap_or(rest.len());
         let (before, from) = rest.split_at(start);
         let is_space = before.chars().all(|c| matches!(c, ' ' | '\t'));
-        match word(from) {
-            Some((found, after)) => {
-                match &mut pending {
-                    Some((charset, bytes)) if is_space => {
-                        if charset.eq_ignore_ascii_case(found.charset) {
-                            bytes.extend(found.bytes);
-                        } else {
-                            flush(&mut decoded, pending.take());
-                            pending = Some((found.charset, found.bytes));
-                        }
-                    }
-                    _ => {
+        if let Some((found, after)) = word(from) {
+            match &mut pending {
+                Some((charset, bytes)) if is_space => {
+                    if charset.eq_ignore_ascii_case(found.charset) {
+                        bytes.extend(found.bytes);
+                    } else {
                         flush(&mut decoded, pending.take());
-                        decoded.push_str(before);
                         pending = Some((found.charset, found.bytes));
                     }
                 }
-                rest = after;
+                _ => {
+                    flush(&mut decoded, pending.take());
+                    decoded.push_str(before);
+                    pending = Some((found.charset, found.bytes));
+                }
             }
-            None => {
-                flush(&mut decoded, pending.take());
-                let end = from.len().min(2);
-                decoded.push_str(before);
-                decoded.push_str(&from[..end]);
-                rest = &from[end..];
-            }
+            rest = after;
+        } else {
+            flush(&mut decoded, pending.take());
+            let end = from.len().min(2);
+            decoded.push_str(before);
+            decoded.push_str(&from[..end]);
+            rest = &from[end..];
         }
     }
     flush(&mut decoded, pending);

@@ -203,7 +203,7 @@ mod tests {
             ),
         ];
         let mut message = leaf("multipart/mixed", Content::Multipart(inner));
-        let long = vec!["word"; 40].join(" ");
+        let long = ["word"; 40].join(" ");
         message.fields.push(("Subject".into(), long.clone()));
         let written = message.write("b");
         let found = parse(&written);

@@ -118,15 +118,12 @@ fn decode_quoted(encoded: &[u8]) -> Vec<u8> {
             .get(..2)
             .and_then(|digits| std::str::from_utf8(digits).ok());
         let value = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        match value.filter(|_| *first == b'=') {
-            Some(value) => {
-                decoded.push(value);
-                rest = &after[2..];
-            }
-            None => {
-                decoded.push(*first);
-                rest = after;
-            }
+        if let Some(value) = value.filter(|_| *first == b'=') {
+            decoded.push(value);
+            rest = &after[2..];
+        } else {
+            decoded.push(*first);
+            rest = after;
         }
     }
     decoded
@@ -171,7 +168,7 @@ struct Messages<'m>(&'m Mail);
 
 impl<'m> Messages<'m> {
     /// Adds the deletions of the messages of deleted folders to changes.
-    fn with_deletions(&self, list: ChangeList) -> ChangeList {
+    fn with_deletions(self, list: ChangeList) -> ChangeList {
         let mut changes = Vec::new();
         for change in list.changes {
             if let Change::FolderDeleted(folder) = &change {
@@ -188,7 +185,7 @@ impl<'m> Messages<'m> {
         ChangeList { changes, ..list }
     }
 
-    fn facts(&self, stored: &Stored) -> MessageFacts {
+    fn facts(self, stored: &Stored) -> MessageFacts {
         let (summary, folder) = (&stored.detail.summary, stored.folder.clone());
         MessageFacts {
             uid: summary.uid,
@@ -202,12 +199,12 @@ impl<'m> Messages<'m> {
         }
     }
 
-    fn folder_id(&self, path: &str) -> String {
+    fn folder_id(self, path: &str) -> String {
         let folder = self.0.folders.iter().find(|folder| folder.path == path);
         folder.map(|folder| folder.id.clone()).unwrap_or_default()
     }
 
-    fn counts(&self, folder: &StoredFolder) -> FolderCounts {
+    fn counts(self, folder: &StoredFolder) -> FolderCounts {
         let mut threads: BTreeMap<&str, bool> = BTreeMap::new();
         let mut counts = FolderCounts {
             folder_id: folder.id.clone(),
@@ -230,7 +227,7 @@ impl<'m> Messages<'m> {
         counts
     }
 
-    fn number_page(&self, query: &NumberQuery) -> Result<NumberPage, QueryError> {
+    fn number_page(self, query: &NumberQuery) -> Result<NumberPage, QueryError> {
         let mut nodes = query.filter.iter();
         let mut found: Vec<&'m Stored> = match nodes.next() {
             Some(first) => self.select(first, &mut nodes)?,
@@ -298,7 +295,7 @@ impl<'m> Messages<'m> {
     }
 
     /// Sorts messages by a key. Equal messages keep their order.
-    fn sort(&self, key: &SortKey, found: &mut [&Stored]) -> Result<(), QueryError> {
+    fn sort(self, key: &SortKey, found: &mut [&Stored]) -> Result<(), QueryError> {
         let flag = key.flag.clone().unwrap_or_default();
         let by_flag = |name: &str| {
             let condition = Condition {
@@ -316,7 +313,7 @@ impl<'m> Messages<'m> {
             other => return Err(QueryError::Unsupported(other.into())),
         };
         found.sort_by(|a, b| {
-            let order = value(a, *self).cmp(&value(b, *self));
+            let order = value(a, self).cmp(&value(b, self));
             if key.ascending {
                 order
             } else {
@@ -328,7 +325,7 @@ impl<'m> Messages<'m> {
 
     /// Returns the messages that a filter selects. `node` is the first node of the filter.
     fn select(
-        &self,
+        self,
         node: &FilterNode,
         rest: &mut std::slice::Iter<'_, FilterNode>,
     ) -> Result<Vec<&'m Stored>, QueryError> {
@@ -372,7 +369,7 @@ impl<'m> Messages<'m> {
         Ok(self.0.stored.iter().filter(is_selected).collect())
     }
 
-    fn fulfills(&self, stored: &Stored, condition: &Condition) -> Result<bool, QueryError> {
+    fn fulfills(self, stored: &Stored, condition: &Condition) -> Result<bool, QueryError> {
         check_condition(condition)?;
         let (detail, value) = (&stored.detail, condition.value.as_str());
         let summary = &detail.summary;
