@@ -78,8 +78,7 @@ fn write(value: &Value, form: Form) -> Option<String> {
                     .filter(|id| !id.is_empty() && id.chars().all(is_part));
                 id.map(|id| format!("<{id}>"))
             });
-            let ids = ids.collect::<Option<Vec<_>>>()?;
-            (!ids.is_empty()).then(|| ids.join(" "))
+            Some(ids.collect::<Option<Vec<_>>>()?.join(" "))
         }
         Form::Date => {
             let date = DateTime::parse_from_rfc3339(value.as_str()?).ok()?;
@@ -187,6 +186,7 @@ mod tests {
                 json!("2014-10-30T14:12:00+08:00"),
                 "Thu, 30 Oct 2014 14:12:00 +0800",
             ),
+            ("references", json!([]), ""),
             ("header:X-A", json!(" b\r\n c"), " b\r\n c"),
             ("header:X-A:all", json!(["b", "c"]), " b| c"),
             (

@@ -304,7 +304,7 @@ pub(super) fn query<H: Capabilities>(ctx: &mut Context<'_, H>, args: &Object) ->
     if args.flag("calculateTotal")? {
         response["total"] = page.total.into();
     }
-    if limit > MAX_QUERY {
+    if given.is_none_or(|given| given > MAX_QUERY.into()) {
         response["limit"] = MAX_QUERY.into();
     }
     Ok(response)

@@ -175,7 +175,7 @@ pub(super) fn page<H>(
     if args.flag("calculateTotal")? {
         response["total"] = ids.len().into();
     }
-    if given.is_some_and(|given| given > max) {
+    if given.is_none_or(|given| given > max) {
         response["limit"] = MAX_QUERY.into();
     }
     Ok(response)
