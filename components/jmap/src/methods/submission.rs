@@ -76,6 +76,11 @@ impl Submission {
         &self,
         ctx: &Context<'_, H>,
     ) -> Result<Object, MethodError> {
+        Ok(self.with_status(self.undo_status(ctx)?))
+    }
+
+    /// Returns the properties with a known `undoStatus`.
+    pub(super) fn with_status(&self, undo_status: &str) -> Object {
         let object = json!({
             "id": self.id(),
             "identityId": self.identity,
@@ -83,12 +88,12 @@ impl Submission {
             "threadId": self.thread,
             "envelope": self.envelope,
             "sendAt": to_utc_date(self.send_at),
-            "undoStatus": self.undo_status(ctx)?,
+            "undoStatus": undo_status,
             "deliveryStatus": null,
             "dsnBlobIds": [],
             "mdnBlobIds": [],
         });
-        Ok(object.as_object().cloned().unwrap_or_default())
+        object.as_object().cloned().unwrap_or_default()
     }
 }
 

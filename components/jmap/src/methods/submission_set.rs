@@ -158,9 +158,10 @@ fn create<H: Capabilities>(
         send_at: sent.send_at.unwrap_or_else(now),
         entry: sent.entry,
     };
-    // The message was sent, also if the submission cannot be stored.
+    // The message was sent, also if the submission cannot be stored or its entry cannot be read.
     let submission = submission::add(ctx, submission.clone()).unwrap_or(submission);
-    let mut response = submission.object(ctx)?;
+    let status = submission.undo_status(ctx).unwrap_or("pending");
+    let mut response = submission.with_status(status);
     response.retain(|name, value| object.get(name) != Some(&*value));
     Ok((submission, response.into()))
 }
