@@ -304,7 +304,7 @@ pub(super) fn query<H: Capabilities>(ctx: &mut Context<'_, H>, args: &Object) ->
     if args.flag("calculateTotal")? {
         response["total"] = page.total.into();
     }
-    if given.is_none_or(|given| given > MAX_QUERY.into()) {
+    if given.is_none_or(|given| given > u64::from(MAX_QUERY)) {
         response["limit"] = MAX_QUERY.into();
     }
     Ok(response)
