@@ -127,10 +127,15 @@ mod tests {
 
     #[test]
     fn a_session_is_not_used_again_after_an_error_in_the_server() {
-        let mut session = session(&["! NO [SERVERBUG] failed\r\n"]);
-        let failed = block_on(session.list()).map(drop);
+        let mut listed = session(&["! NO [SERVERBUG] failed\r\n"]);
+        let failed = block_on(listed.list()).map(drop);
         assert!(matches!(failed, Err(Error::No(_))), "{failed:?}");
-        assert!(!session.is_idle());
+        assert!(!listed.is_idle());
+
+        let mut streamed = session(&[EXAMINE, "! NO [SERVERBUG] failed\r\n"]);
+        let started = block_on(streamed.start_stream_at(MESSAGE, &(0..100)));
+        assert!(matches!(started, Ok(None)), "{started:?}");
+        assert!(!streamed.is_idle());
     }
 
     #[test]

@@ -231,10 +231,9 @@ impl Head {
                 Ok(Response::Done {
                     tag: done_tag,
                     status,
-                    ..
+                    outcome,
                 }) => {
-                    wire.finished(&done_tag.0, &status);
-                    match status {
+                    match wire.complete(&done_tag.0, status, outcome).status {
                         Status::Ok | Status::No if done_tag.0 == tag => {
                             return Ok(if self.has_message && self.uid_validity == self.opened {
                                 Start::Empty

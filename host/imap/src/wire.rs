@@ -141,20 +141,22 @@ impl Wire {
         tag
     }
 
-    /// Ends the measurement of a command for metrics and traces.
-    pub(crate) fn finished(&mut self, tag: &str, status: &Status) {
+    /// Returns the outcome of a command. Ends its measurement for metrics and traces, and notes an
+    /// error in the server.
+    pub(crate) fn complete(
+        &mut self,
+        tag: &str,
+        status: Status,
+        outcome: imap_proto::Outcome<'_>,
+    ) -> Outcome {
         let number = tag.strip_prefix('L').and_then(|number| number.parse().ok());
         let index = self
             .unfinished
             .iter()
             .position(|(tag, _)| Some(*tag) == number);
         if let Some(index) = index {
-            self.unfinished.remove(index).1.finish(status);
+            self.unfinished.remove(index).1.finish(&status);
         }
-    }
-
-    fn complete(&mut self, tag: &str, status: Status, outcome: imap_proto::Outcome<'_>) -> Outcome {
-        self.finished(tag, &status);
         let outcome = Outcome::of(status, outcome);
         self.has_server_error |= outcome.has_code("SERVERBUG");
         outcome

@@ -218,8 +218,9 @@ impl Loader {
         if let Some(examined) = self.cached(&digest) {
             return Examined { bytes, ..examined }.named(name);
         }
-        // Without a policy, an administrator installs the component, and can do so many times in a
-        // row. The other components are in the engine's cache, except at the first start.
+        // Without a policy, an administrator installs the component. The service then often
+        // compiles many versions of it. The other components are in the engine's cache, except at
+        // the first start.
         let functions = policy.is_none().then_some(self.cache_dir.as_path());
         let component = compile(&self.engine, bytes.clone(), functions).await?;
         let mount = Mount::read(&bytes)?;
