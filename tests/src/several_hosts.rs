@@ -306,10 +306,30 @@ fn write_config(
     modules: &Path,
 ) -> PathBuf {
     let config = folder.join(CONFIG);
-    let [usual, modules] = [&*crate::modules(), modules].map(|path| path.display().to_string());
-    let settings = settings.replace(&usual, &modules);
-    write_private(&config, &(settings + &optional.lines));
+    let mut text = settings.to_owned() + &optional.lines;
+    if modules != crate::modules() {
+        let of_module = |line: &&str| !line.starts_with("modules.");
+        let kept: Vec<_> = text.lines().filter(of_module).collect();
+        text = format!("{}\n{}", kept.join("\n"), module_sections(modules));
+    }
+    write_private(&config, &text);
     config
+}
+
+/// Returns the sections of the built-in modules of the version in this folder, from the file to
+/// start from in its documentation. A version does not know all grants of another one.
+fn module_sections(modules: &Path) -> String {
+    let file = modules.with_file_name("tree/docs/configuration.md");
+    let text = fs::read_to_string(file).unwrap();
+    let sample = text.split("```toml\n").nth(1).unwrap();
+    let sample = sample.split("```").next().unwrap();
+    let folder = modules.display().to_string();
+    let sections = sample
+        .split("\n[")
+        .filter(|section| section.starts_with("modules."));
+    sections
+        .map(|section| format!("[{section}\n").replace("/usr/lib/latchmail/modules", &folder))
+        .collect()
 }
 
 /// Returns a service whose host runs in another process.
