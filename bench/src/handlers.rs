@@ -21,7 +21,7 @@ use crate::measure::{Call, Timings, Workload, run_interval};
 use crate::messages::{Random, short_message};
 use crate::report::Report;
 use crate::search::cpu_time;
-use crate::service::{Account, Service};
+use crate::service::{Account, Service, built_in};
 use crate::{http, imap};
 
 /// The module whose handler does nothing.
@@ -85,8 +85,8 @@ impl HandlerService {
         let metrics = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
         let mut more = format!(
             "[metrics]\nlisten = '{metrics}'\n[index]\nenabled = false\n\
-             [modules.credentials]\nsource = '{}/latchmail_credentials.wasm'\ngrants = ['caller', 'profile', 'credentials', 'modules']\n",
-            programs.modules.display()
+             {}",
+            built_in(programs.modules, "credentials")
         );
         for &name in names {
             let file = components.path().join(format!("{name}.wasm"));

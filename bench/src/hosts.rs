@@ -28,7 +28,7 @@ use crate::measure::{Call, Workload, compare};
 use crate::messages::{Random, random_message};
 use crate::operations::{check_length, response_length};
 use crate::report::Report;
-use crate::service::{Host, register, wait_until_ready};
+use crate::service::{Host, built_in, register, wait_until_ready};
 use crate::{http, imap};
 
 /// The number of clients and of accounts.
@@ -162,14 +162,14 @@ impl Setup<'_> {
                 "listen = '{address}'\nbase_url = 'http://bench.test'\nkey_file = '{shared}/key'\ncache_dir = '{own}/cache'\n\
                  [database]\nurl = '{database}'\n[imap]\naddress = '{imap}'\n[smtp]\naddress = '{smtp}'\n\
                  [registration]\ndomains = ['bench.test']\n[index]\nenabled = false\n[admin]\nsocket = '{own}/operator.sock'\n[log]\nfilter = 'warn'\n\
-                 [modules.mail]\nsource = '{modules}/latchmail_mail.wasm'\ngrants = ['caller', 'mailbox', 'outbox', 'compose', 'drafts', 'deliveries', 'filters']\n\
+                 {mail}\
                  [limits]\nmail = 1000000\nregistration = 1000000\nsign_in = 1000000\n",
                 shared = shared.display(),
                 own = own.display(),
                 database = self.database,
                 imap = self.imap,
                 smtp = self.stack.submission,
-                modules = self.modules.display(),
+                mail = built_in(self.modules, "mail"),
             ),
         )?;
         Ok(config)

@@ -9,41 +9,16 @@ use tokio::runtime::Runtime;
 
 use crate::memory::settled;
 use crate::report::Report;
-use crate::service::Service;
+use crate::service::{Service, built_in};
 
-/// The other built-in modules: name, grants, path prefix, and a route.
-const MODULES: [(&str, &str, &str, &str); 6] = [
-    (
-        "credentials",
-        "'caller', 'profile', 'credentials'",
-        "/api/v1/",
-        "/api/v1/profile",
-    ),
-    (
-        "aliases",
-        "'caller', 'aliases'",
-        "/api/v1/",
-        "/api/v1/aliases",
-    ),
-    (
-        "domains",
-        "'caller', 'domains'",
-        "/api/v1/",
-        "/api/v1/domains",
-    ),
-    ("teams", "'caller', 'teams'", "/api/v1/", "/api/v1/teams"),
-    (
-        "webhooks",
-        "'caller', 'webhooks'",
-        "/api/v1/",
-        "/api/v1/webhooks",
-    ),
-    (
-        "mcp",
-        "'caller', 'mailbox', 'aliases', 'outbox', 'subscriptions'",
-        "/mcp",
-        "/mcp",
-    ),
+/// The other built-in modules, each with a route.
+const MODULES: [(&str, &str); 6] = [
+    ("credentials", "/api/v1/profile"),
+    ("aliases", "/api/v1/aliases"),
+    ("domains", "/api/v1/domains"),
+    ("teams", "/api/v1/teams"),
+    ("webhooks", "/api/v1/webhooks"),
+    ("mcp", "/mcp"),
 ];
 
 /// Measures both hosts and reports the difference per module.
@@ -56,8 +31,11 @@ pub(crate) fn measure(
     let cache = tempfile::Builder::new()
         .prefix("lm-bench")
         .tempdir_in("/tmp")?;
-    let run = |with: &[_]| -> anyhow::Result<f64> {
-        let sections: String = with.iter().map(|module| section(modules, module)).collect();
+    let run = |with: &[(&str, &str)]| -> anyhow::Result<f64> {
+        let sections: String = with
+            .iter()
+            .map(|(module, _)| built_in(modules, module))
+            .collect();
         let service = runtime.block_on(Service::start_compiled(
             host,
             &[],
@@ -67,7 +45,7 @@ pub(crate) fn measure(
         ))?;
         let mut client = service.http_of(&service.register("ada")?)?;
         client.get("/api/v1/mail/folders")?;
-        for (.., route) in with {
+        for &(_, route) in with {
             // The route of the agents' module accepts no GET requests. The module serves the
             // request in any case.
             client.response(route)?;
@@ -81,11 +59,4 @@ pub(crate) fn measure(
     let each = (with - without) / MODULES.len() as f64;
     report.memory("installed module that has served a request", each, None);
     Ok(())
-}
-
-fn section(modules: &Path, (name, grants, prefix, _): &(&str, &str, &str, &str)) -> String {
-    format!(
-        "[modules.{name}]\nsource = '{}/latchmail_{name}.wasm'\ngrants = [{grants}]\npaths = ['{prefix}']\n",
-        modules.display()
-    )
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use latchmail_core::clock::Clock;
-use latchmail_core::config::Database;
+use latchmail_core::config::{BUILT_IN, Database};
 use latchmail_mailserver::{LocalServers, Lookup};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -50,6 +50,18 @@ impl Drop for Host {
     }
 }
 
+/// Returns the configuration of a built-in module, as TOML.
+pub(crate) fn built_in(modules: &Path, name: &str) -> String {
+    let module = BUILT_IN.iter().find(|module| module.name == name);
+    let module = module.expect("the name of a built-in module");
+    format!(
+        "[modules.{name}]\nsource = '{}'\ngrants = {:?}\npaths = {:?}\n",
+        modules.join(module.file_name()).display(),
+        module.grants,
+        module.paths
+    )
+}
+
 impl Service {
     /// Starts the service without accounts.
     pub(crate) async fn start(
@@ -59,9 +71,9 @@ impl Service {
     ) -> anyhow::Result<Self> {
         let more_modules = format!(
             "[modules.hostile]\nsource = '{}/fixture_hostile.wasm'\ngrants = ['caller']\npaths = ['/hostile/']\ncpu = 0.1\n\
-             [modules.mcp]\nsource = '{}/latchmail_mcp.wasm'\ngrants = ['caller', 'mailbox', 'aliases', 'outbox', 'subscriptions']\npaths = ['/mcp']\n",
+             {}",
             fixtures.display(),
-            modules.display()
+            built_in(modules, "mcp")
         );
         Self::start_with(&mut Command::new(host), modules, &more_modules).await
     }
@@ -70,10 +82,7 @@ impl Service {
     /// password with the API, because the database of another commit can have another schema.
     /// `host` runs the program without arguments.
     pub(crate) async fn start_for_api(host: &mut Command, modules: &Path) -> anyhow::Result<Self> {
-        let credentials = format!(
-            "[modules.credentials]\nsource = '{}/latchmail_credentials.wasm'\ngrants = ['caller', 'profile', 'credentials', 'modules']\n",
-            modules.display()
-        );
+        let credentials = built_in(modules, "credentials");
         let mut service = Self::start_with(host, modules, &credentials).await?;
         let token = service.register(MEASURED)?;
         let response = service
@@ -153,13 +162,12 @@ impl Service {
                  [database]\nurl = 'sqlite:{state}/latchmail.db'\nmailserver = '{state}/mailserver/mailserver.db'\n\
                  [imap]\naddress = '{imap}'\n[smtp]\naddress = '{smtp}'\n[registration]\ndomains = ['bench.test']\n\
                  [http]\nconnections_per_client = 1000\n[admin]\nsocket = '{state}/operator.sock'\n[log]\nfilter = 'warn,module=off,latchmail_http::response=off'\n\
-                 [modules.mail]\nsource = '{modules}/latchmail_mail.wasm'\ngrants = ['caller', 'mailbox', 'outbox', 'compose', 'drafts', 'deliveries', 'filters']\n\
-                 {more}\
+                 {mail}{more}\
                  [limits]\n{limits}",
                 state = state.display(),
                 imap = stack.imap,
                 smtp = stack.submission,
-                modules = modules.display(),
+                mail = built_in(modules, "mail"),
             ),
         )?;
         let host = host
