@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::anyhow;
-use chrono::{DateTime, NaiveDate};
+use chrono::NaiveDate;
 use latchmail_core::clock::Timestamp;
 use latchmail_directory::events::{EventFilter, Recorded};
 use latchmail_terminal::input::parse_address;
@@ -78,10 +78,7 @@ fn parse_since(text: &str, now: Timestamp) -> anyhow::Result<Timestamp> {
         let midnight = day.and_hms_opt(0, 0, 0)?.and_utc();
         Some(Timestamp::from_millis(midnight.timestamp_millis()))
     };
-    let time = || {
-        let time = DateTime::parse_from_rfc3339(text).ok()?;
-        Some(Timestamp::from_millis(time.timestamp_millis()))
-    };
+    let time = || Timestamp::from_rfc3339(text);
     duration().or_else(date).or_else(time).ok_or_else(|| {
         anyhow!(
             "`{}` is neither a date (2026-11-20), a time (2026-11-20T08:00:00Z) nor a duration (90m, 12h, 7d)",

@@ -40,13 +40,6 @@ impl Timestamp {
         self.0.div_euclid(1000)
     }
 
-    /// Parses a time such as `2026-11-20T08:00:00Z` (RFC 3339). Returns `None` for another text.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        let time = DateTime::parse_from_rfc3339(text).ok()?;
-        Some(Self(time.timestamp_millis()))
-    }
-
     /// Returns this timestamp plus `by`, or the last possible timestamp if the sum overflows.
     #[must_use]
     pub fn plus(self, by: Duration) -> Self {

@@ -8,7 +8,6 @@
 mod decision;
 mod people;
 
-use chrono::DateTime;
 use latchmail_shape::named;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -353,9 +352,9 @@ fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>,
     let Some(text) = Option::<String>::deserialize(deserializer)? else {
         return Ok(None);
     };
-    let time = DateTime::parse_from_rfc3339(&text);
-    let time = time.map_err(|_| D::Error::custom("until must be a time as in RFC 3339"))?;
-    Ok(Some(Timestamp::from_millis(time.timestamp_millis())))
+    let time = Timestamp::from_rfc3339(&text);
+    let time = time.ok_or_else(|| D::Error::custom("until must be a time as in RFC 3339"))?;
+    Ok(Some(time))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Finds codes and links for signing in: one-time codes, links that sign in, and links that reset a
-//! password. Programs that act for a person must not see them, because whoever has them can take
-//! over the person's accounts elsewhere.
+//! password. Programs that act for a person must not see them, because each of them opens an
+//! account of the person elsewhere.
 //!
 //! The search is a heuristic over words. A message that speaks of signing in loses all its codes
 //! and links, because the layout of such messages differs. In other messages, only a number

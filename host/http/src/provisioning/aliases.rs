@@ -358,7 +358,7 @@ fn expiry(given: Change<String>) -> Result<Change<Timestamp>, Rejection> {
         Some(None) => return Ok(Some(None)),
         Some(Some(text)) => text,
     };
-    let at = Timestamp::parse(&text).ok_or_else(|| {
+    let at = Timestamp::from_rfc3339(&text).ok_or_else(|| {
         let text = "expiresAt must be a time such as 2026-11-20T08:00:00Z";
         Rejection::bad_request(codes::INVALID_EXPIRY, text)
     })?;

@@ -87,7 +87,7 @@ impl Journal {
         if let Some(current) = current {
             changing.delete(access, &[current], None).await?;
         }
-        // The location of the restored draft shows a later call that nobody has changed it.
+        // With the location of the restored draft, a later call recognizes an unchanged draft.
         let restored = match target.0 {
             Some(_) => draft_number(&self.drafts, access, id).await?,
             None => None,
